@@ -21,7 +21,7 @@ from test_live_graders import (
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent, ComprehensionGrader, read_reply
-from skillcomp.live.graders.prompts import SWITCHES, grader_prompt, grader_version
+from skillcomp.live.graders.grader import SWITCHES, grader_prompt, grader_version
 from skillcomp.live.study_file import read_study
 
 pytestmark = pytest.mark.usefixtures("fake_key")

@@ -13,13 +13,12 @@ import shutil
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -39,9 +38,6 @@ from skillcomp.errors import (
 )
 from skillcomp.io.journal import is_store
 from skillcomp.io.redaction import redact
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _BASELINE = "baseline"
 
@@ -507,23 +503,17 @@ def export(
         Folder for the files.
     """
     from skillcomp import frames
+    from skillcomp.lint.lint_path import ALL_ROWS
 
     store = studies.recorded_study(data, "export")
-    how: dict[str, Callable[[sc.RunStore], pd.DataFrame]] = {
-        "cases": frames.cases,
-        "checks": frames.checks,
-        "attempts": partial(frames.attempts, perturbation="all"),
-        "verdicts": partial(frames.verdicts, perturbation="all", round="all"),
-        "outcomes": lambda store: frames.outcomes(frames.verdicts(store), frames.cases(store)),
-        "gold": partial(frames.gold, labeller="all"),
-        "pairwise": frames.pairwise,
-        "invocations": partial(frames.invocations, perturbation="all"),
-        "events": partial(frames.events, perturbation="all"),
-    }
     tables, problems = {}, []
-    for name, read in how.items():
+    for name in [*ALL_ROWS, "events", "outcomes"]:
         try:
-            tables[name] = read(store)
+            if name == "outcomes":
+                tables[name] = frames.outcomes(frames.verdicts(store), frames.cases(store))
+            else:
+                rows = ALL_ROWS.get(name, {"perturbation": "all"})
+                tables[name] = getattr(frames, name)(store, **rows)
         except SkillcompError as error:
             problems.append(f"{name}: {error}")
     written = sc.export.write(tables, out)

@@ -49,14 +49,17 @@ def say(text: object, *, err: bool = False, lines: bool = False) -> None:
 
 def github(findings: pd.DataFrame) -> Iterator[str]:
     """Yield one GitHub workflow command for each finding, with escaped texts."""
+    here = Path.cwd()
     for row in findings.to_dict("records"):
+        file, message = Path(os.path.abspath(row["file"])), row["message"]
+        match = _LINE.search(message) or _ROW.match(message)
         properties = {
-            "file": _relative_name(row["file"]),
-            "line": _line_in_message(row["message"]),
+            "file": file.relative_to(here) if file.is_relative_to(here) else file,
+            "line": max(int(match[match.lastindex or 0]), 1) if match else None,
             "title": row["rule"],
         }
         listed = ",".join(f"{k}={_escape_signs(str(v), ':,')}" for k, v in properties.items() if v)
-        text = _escape_signs(f"{row['message']} ({row['reason']})")
+        text = _escape_signs(f"{message} ({row['reason']})")
         yield f"::{row['severity']} {listed}::{text}"
 
 
@@ -64,16 +67,6 @@ def _escape_signs(text: str, more: str = "") -> str:
     for sign in f"%\r\n{more}":
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text
-
-
-def _relative_name(file: str) -> str:
-    folder, whole = Path.cwd(), Path(os.path.abspath(file))
-    return (whole.relative_to(folder) if whole.is_relative_to(folder) else whole).as_posix()
-
-
-def _line_in_message(message: str) -> int | None:
-    match = _LINE.search(message) or _ROW.match(message)
-    return max(int(match[match.lastindex or 0]), 1) if match else None
 
 
 def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = False) -> None:

@@ -6,7 +6,6 @@ JSON files of other programs, such as files of results, are read here, too.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import stat
@@ -391,7 +390,7 @@ def is_below(place: Path, base: Path) -> bool:
         return False
 
 
-MAX_FILES = 100_000  # largest number of files of one name that are read from a folder
+MAX_RESULTS = 100_000  # largest number of files of one name that are read from a folder
 
 
 def files_below(folder: Path, name: str) -> Iterator[Path]:
@@ -400,8 +399,8 @@ def files_below(folder: Path, name: str) -> Iterator[Path]:
     ``name`` is a pattern of one file name, such as ``comparison*.json``.
     """
     found = [join(at, file) for at, _, files in os.walk(folder) for file in matching(files, name)]
-    if len(found) > MAX_FILES:
-        raise FrameError(f"{folder}: more than {MAX_FILES:,} files '{name}'; name a part.")
+    if len(found) > MAX_RESULTS:
+        raise FrameError(f"{folder}: more than {MAX_RESULTS:,} files '{name}'; name a part.")
     for place in sorted(found, key=lambda place: place.split(os.sep)):
         if isfile(place) and (not islink(place) or is_below(Path(place), folder)):
             yield Path(place)
@@ -491,31 +490,39 @@ class PlainConstructor(SafeConstructor):
 
 def _require_plain(node: yaml.Node | None, path: Path, error: ErrorClass) -> None:
     """Raise if a key occurs twice, or if the text is too long once all aliases are expanded."""
-    # maps the id of each node to its number of characters with all aliases expanded
-    sizes: dict[int, float] = {}
+    n_characters = 0
+    for part in expanded_nodes(node):
+        n_characters += 1 + len(part.value) * isinstance(part, yaml.ScalarNode)
+        if n_characters > MAX_YAML:
+            size = f"more than {MAX_YAML:,} characters"
+            raise error(f"{path}: with its aliases written out it has {size}.")
+        for word, line, first in repeated_keys(part):
+            raise error(f"{path}, line {line}: '{word}' is given twice; first in line {first}.")
 
-    def size(part: yaml.Node) -> float:
-        if id(part) in sizes:
-            return sizes[id(part)]
-        sizes[id(part)] = math.inf  # a node that contains itself has infinitely many characters
-        total = 1.0
-        if isinstance(part, yaml.MappingNode):
-            lines: dict[tuple[str, str], int] = {}
-            for key in (key for key, _ in part.value if isinstance(key, yaml.ScalarNode)):
-                line, name = key.start_mark.line + 1, (key.tag, key.value)
-                if name in lines:
-                    twice = f"'{key.value}' is given twice; first in line {lines[name]}"
-                    raise error(f"{path}, line {line}: {twice}.")
-                lines[name] = line
-            total += sum(size(key) + size(value) for key, value in part.value)
-        else:
-            total += sum(map(size, part.value)) if isinstance(part.value, list) else len(part.value)
-        sizes[id(part)] = total
-        return total
 
-    if node is None or size(node) <= MAX_YAML:
-        return
-    raise error(f"{path}: with its aliases written out it has more than {MAX_YAML:,} characters.")
+def expanded_nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Yield all nodes below a root, those behind an alias at each use of the alias.
+
+    A node that contains itself is yielded without end.
+    """
+    waiting = [] if root is None else [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, yaml.MappingNode):
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+
+
+def repeated_keys(node: yaml.Node | None) -> Iterator[tuple[str, int, int]]:
+    """Yield each repeated key of a mapping, its line, and the line at which it stood before."""
+    lines: dict[str, int] = {}
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        line, word = key.start_mark.line + 1, str(key.value)
+        if word in lines:
+            yield word, line, lines[word]
+        lines[word] = line
 
 
 def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
@@ -533,6 +540,12 @@ def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
         else:
             break
     return node.start_mark.line + 1 if node is not None else 1
+
+
+def sentence_at(node: yaml.Node | None, place: Sequence[Any], sentence: str) -> str:
+    """Return a sentence about the value at `place`, with its line and its name."""
+    name = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
+    return f"line {line_of(node, place)}: {name}: {sentence}"
 
 
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.

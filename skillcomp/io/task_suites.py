@@ -30,6 +30,7 @@ from skillcomp.io.files import (
     open_file,
     read_own,
     read_yaml,
+    sentence_at,
     shown,
 )
 from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
@@ -88,13 +89,9 @@ class _Reader:
         self.faults: list[str] = []
         self.notes: list[str] = []
 
-    def _placed_sentence(self, place: Sequence[Any], sentence: str) -> str:
-        name = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
-        return f"line {line_of(self.node, place)}: {name}: {sentence}"
-
     def fault(self, place: Sequence[Any], value: Any, allowed: str, hint: str = "") -> None:
         problem = "missing" if value is None else f"found {literal(value)}"
-        sentence = self._placed_sentence(place, f"{problem}; expected {allowed}.{hint}")
+        sentence = sentence_at(self.node, place, f"{problem}; expected {allowed}.{hint}")
         self.faults.append(f"{shown(self.path)}, {sentence}")
 
     def others(
@@ -104,7 +101,7 @@ class _Reader:
         others = {str(key): value for key, value in row.items() if key not in known_keys}
         for key in (key for key in others if key not in _TASK_OURS):
             sentence = f"not a known key.{suggest(key, known_keys)}"
-            self.notes.append(self._placed_sentence([*place, key], sentence))
+            self.notes.append(sentence_at(self.node, [*place, key], sentence))
         return others
 
     def text(self, row: Mapping[Any, Any], key: str, place: Sequence[Any]) -> str:
@@ -214,15 +211,15 @@ class _Reader:
         return name
 
 
-def task_files(folder: Path) -> Iterator[str]:
-    """Yield the names of all files that the judges of a suite may need, fixtures first.
+def task_files(folder: Path, *parts: str) -> Iterator[str]:
+    """Yield the names of files that the judges of a suite may need, of all or some folders.
 
     Raises
     ------
     SuiteError
         If an entry is not a regular file inside its folder, or its name is not UTF-8.
     """
-    for part in (FIXTURES, REFERENCES):
+    for part in parts or (FIXTURES, REFERENCES):
         for file in sorted((folder / part).rglob("*")):
             name = file.relative_to(folder)
             if file.is_dir() or "__pycache__" in name.parts or name.name.startswith("."):
@@ -234,8 +231,8 @@ def task_files(folder: Path) -> Iterator[str]:
 
 def reference_of(folder: Path, case: Case) -> str | None:
     """Return the reference answer of a task, ``reference/<id>.*``, or None."""
-    for name in task_files(folder):
-        if name.startswith(f"{REFERENCES}/") and PurePosixPath(name).stem == case.own_id:
+    for name in task_files(folder, REFERENCES):
+        if PurePosixPath(name).stem == case.own_id:
             data = read_own(folder / name, what="reference answer", error=SuiteError)
             return data.decode("utf-8", "replace")
     return None

@@ -212,13 +212,6 @@ def _word_stems(text: str) -> set[str]:
     return {_ENDING.sub("", word) for word in words}
 
 
-def asks_for(check: Check, names: Sequence[str]) -> bool:
-    """Return whether a check is positive and mentions one of `names`, in any inflection."""
-    words = _word_stems(f"{check.description} {check.check_id.replace('_', ' ')}")
-    primitive_stems = [stems for name in names if (stems := _word_stems(name))]
-    return check.check_kind == "positive" and any(stems <= words for stems in primitive_stems)
-
-
 class SuiteLint:
     """The rules for a comprehension suite and for its cases.
 
@@ -266,8 +259,7 @@ class SuiteLint:
         """Yield rule and message of each finding about a case."""
         for rules in (
             self._check_dimension,
-            self._check_far_prompt,
-            self._check_number_of_skills,
+            self._check_prompt,
             self._check_behaviours,
             self._check_leaks,
             self._check_truth_sources,
@@ -316,7 +308,12 @@ class SuiteLint:
             yield "primitive_none", message
 
     def _lacks_primitives(self, checks: Sequence[Check]) -> bool:
-        return bool(self.names) and not any(asks_for(check, self.distinctive) for check in checks)
+        for check in checks:
+            words = _word_stems(f"{check.description} {check.check_id.replace('_', ' ')}")
+            stems = filter(None, map(_word_stems, self.distinctive))
+            if check.check_kind == "positive" and any(name <= words for name in stems):
+                return False
+        return bool(self.names)
 
     def _check_knowledge(self) -> RuleMessages:
         if self.skill is None:
@@ -336,24 +333,20 @@ class SuiteLint:
             return  # `_check_coverage` already reports that no case has a dimension
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""
-            message = f"comprehension_dimension: found {_quoted_or(dimension, 'none')}; allowed: "
+            value = f"'{dimension}'" if dimension else "none"
+            message = f"comprehension_dimension: found {value}; allowed: "
             yield "dimension_single", f"{message}exactly one of {', '.join(family)}.{hint}"
         elif case.transfer not in ("near", "far"):
             rule = "transfer_missing" if case.transfer is None else "transfer_unknown"
-            value = _quoted_or(case.transfer, "nothing")
+            value = f"'{case.transfer}'" if case.transfer else "nothing"
             hint = suggest(case.transfer or "", ("near", "far"))
             yield rule, f"transfer: found {value}; allowed: near, far.{hint}"
 
-    def _check_far_prompt(self, case: Case) -> RuleMessages:
-        if case.transfer != "far" or not self.text:
-            return
-        grams = shared_ngrams(case.prompt, self.text, n=FAR_N)
-        if grams:
+    def _check_prompt(self, case: Case) -> RuleMessages:
+        if case.transfer == "far" and (grams := shared_ngrams(case.prompt, self.text, n=FAR_N)):
             runs, longest = plural(len(grams), "run"), _longest_shared_run(case.prompt, self.text)
             message = f"transfer: tagged far, but the prompt shares '{longest}' with the skill "
             yield "far_overlap", f"{message}({runs} of {FAR_N} content words); allowed: none."
-
-    def _check_number_of_skills(self, case: Case) -> RuleMessages:
         # remove code, in which $ begins a variable and not the name of a skill
         text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)
         named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
@@ -477,10 +470,6 @@ def _descriptions_of(case: Case) -> set[str]:
     return {check.description for check in case.checks}
 
 
-def _quoted_or(word: str | None, otherwise: str) -> str:
-    return f"'{word}'" if word else otherwise
-
-
 def _longest_shared_run(prompt: str, text: str) -> str:
     run = " ".join(match([prompt], [text], [0], n=FAR_N).longest_text[0].split())
     return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
@@ -554,7 +543,7 @@ def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
     tests = dict.fromkeys(judge.test_file for judge in judges if judge and judge.test_file)
     files = {}
     try:
-        names = [name for name in task_files(folder) if name.startswith(f"{FIXTURES}/")]
+        names = list(task_files(folder, FIXTURES))
     except (SuiteError, OSError):
         names = []
     for name in dict.fromkeys([*tests, *names]):
@@ -569,26 +558,17 @@ def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
                 )
             except SuiteError:
                 continue
-    places = dict.fromkeys(place for test in tests for place in _places(files, test))
+    places = dict.fromkeys(place for test in tests for place in places_in_process(files, test))
     for name, line, call in places:
         yield "answer_in_process", f"{name}, line {line}: {literal(call)[1:-1]}."
 
 
-def executes_answer(files: Mapping[str, bytes], test: str) -> bool:
-    """Return whether a test can execute the answer in its own process; see `in_process_messages`.
+def places_in_process(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the places at which a test, or a file it loads, executes code in its own process.
 
-    Parameters
-    ----------
-    files : mapping of str to bytes
-        The files of the suite's fixtures, by name.
-    test : str
-        Name of the test file.
+    A place is the name of a file, a line, and the call. The values of `files` are the contents of
+    the test, its fixtures and its helpers, by name.
     """
-    return any(True for _ in _places(files, test))
-
-
-def _places(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, str]]:
-    """Yield file, line and name of each call in a test file and in the files that it loads."""
     folders = set(map(str, PurePosixPath(test).parents))
     conftests = [name for folder in folders if (name := f"{folder}/conftest.py") in files]
     names, seen = [test, *sorted(conftests)], set[str]()

@@ -46,10 +46,10 @@ from skillcomp.errors import (
     require_known,
     suggest,
 )
-from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, line_of, read_yaml
+from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, read_yaml, sentence_at
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent, Effort, JsonMode, Output, SkillIn
-from skillcomp.live.graders.prompts import ReplyForm, Style, Without
+from skillcomp.live.graders.grader import ReplyForm, Style, Without
 from skillcomp.pricing import Price
 from skillcomp.records import Record, Suite
 
@@ -108,31 +108,30 @@ class _Agent(_Spec):
     prices: list[Price] = []
 
 
-class _Anthropic(_Agent):
-    maker = "AnthropicAgent"
-    kind: Literal["anthropic"]
+class _Service(_Agent):
     model: str
-    effort: Effort | None = None
-    thinking: Literal["adaptive", "disabled", "between_tools"] | None = None
     max_tokens: PositiveInt = 16_000
-    cache: bool = True
-    cache_ttl: Literal["5m", "1h"] = "5m"
     max_retries: NonNegativeInt = 5
     base_url: str | None = None
 
 
-class _OpenAI(_Agent):
+class _Anthropic(_Service):
+    maker = "AnthropicAgent"
+    kind: Literal["anthropic"]
+    effort: Effort | None = None
+    thinking: Literal["adaptive", "disabled", "between_tools"] | None = None
+    cache: bool = True
+    cache_ttl: Literal["5m", "1h"] = "5m"
+
+
+class _OpenAI(_Service):
     maker = "OpenAIAgent"
     kind: Literal["openai"]
-    model: str
-    base_url: str | None = None
     key_env: str = "OPENAI_API_KEY"
     effort: str | None = None
-    max_tokens: PositiveInt = 16_000
     limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     json_mode: JsonMode = "schema"
     options: JsonObject | None = None
-    max_retries: NonNegativeInt = 5
 
 
 class _Cli(_Agent):
@@ -324,24 +323,21 @@ _AgentSpec = Annotated[
 ]
 
 
-class _Comprehension(_Spec):
-    group, maker = "graders", "ComprehensionGrader"
-    kind: Literal["comprehension"] = "comprehension"
-    agent: _AgentSpec
-    style: Style = "forced"
-    version: str | None = None
-    name: str | None = None
-    ngram: PositiveInt = 6
-    without: list[Without] = []
-    reply: ReplyForm = "plain"
-    template: Path | None = None
-
-
 class _Comparator(_Spec):
     maker = "PairwiseGrader"
     agent: _AgentSpec
     version: str | None = None
     name: str | None = None
+
+
+class _Comprehension(_Comparator):
+    group, maker = "graders", "ComprehensionGrader"
+    kind: Literal["comprehension"] = "comprehension"
+    style: Style = "forced"
+    ngram: PositiveInt = 6
+    without: list[Without] = []
+    reply: ReplyForm = "plain"
+    template: Path | None = None
 
 
 class _ReplayGrader(_Spec):
@@ -441,7 +437,7 @@ class StudyFile(Record):
     seed: int = 0
     concurrency: PositiveInt = 8
     budget_usd: PositiveFloat | None = None
-    grading: _Grading = _Grading()
+    grading: _Grading = Field(default_factory=_Grading)
     folder: Path = Field(default=Path(), exclude=True)
     outside: bool = Field(default=False, exclude=True)
 
@@ -575,9 +571,7 @@ def read_study(path: str | PathLike[str], *, outside: bool = False) -> StudyFile
 def _fault_lines(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
     for fault in error.errors(include_url=False):
         loc = [part for at, part in enumerate(fault["loc"]) if not _is_tag(fault["loc"], at)]
-        place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
-        message = _fault_message(fault, str(loc[-1]) if loc else "")
-        yield f"line {line_of(node, loc)}: {place}: {message}"
+        yield sentence_at(node, loc, _fault_message(fault, str(loc[-1]) if loc else ""))
 
 
 _NOT_IN_FILE = {"folder", "outside"}

@@ -32,29 +32,27 @@ from skillcomp.grading_rules import (
 from skillcomp.io.files import decode, read_own, whole_content
 from skillcomp.live.agents.agent import Agent, Reply, first_fault
 from skillcomp.live.graders.grader import (
-    BaseGrader,
-    Grading,
-    Judged,
-    Place,
-    answer_of,
-    ask_until_read,
-    blind,
-    verdicts_of,
-)
-from skillcomp.live.graders.prompts import (
     COMPARATOR,
+    BaseGrader,
     ComparisonReply,
+    Grading,
     ImpressionReply,
     ItemReply,
+    Judged,
+    Place,
     ReplyForm,
     ReportReply,
     Style,
+    answer_of,
+    ask_until_read,
+    blind,
     dimension_of,
     grader_prompt,
     grader_version,
     read_template,
     reply_schema,
     switched_off,
+    verdicts_of,
 )
 from skillcomp.records import Attempt, Case, Check, PairwiseJudgement, Skill
 
