@@ -32,13 +32,13 @@ from .live import AnthropicAgent as AnthropicAgent
 from .live import CliAgent as CliAgent
 from .live import OpenAIAgent as OpenAIAgent
 from .live import ReplayAgent as ReplayAgent
-from .live.grade import compare as compare
-from .live.grade import grade as grade
 from .live.graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .live.graders.comprehension import PairwiseGrader as PairwiseGrader
-from .live.graders.replay import ReplayGrader as ReplayGrader
 from .live.graders.task_graders import SuiteGrader as SuiteGrader
 from .live.inspect_task import inspect_task as inspect_task
+from .live.replay import ReplayGrader as ReplayGrader
+from .live.run import compare as compare
+from .live.run import grade as grade
 from .live.run import run as run
 from .readers.read_results import read_results as read_results
 from .table import table as table

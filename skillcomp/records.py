@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from skillcomp.removed_names import raise_missing_name
 
@@ -198,8 +198,8 @@ class Skill(Record):
     slug: str
     name: str = ""
     description: str = ""
-    concept: dict[str, str] = Field(default_factory=dict)
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    concept: dict[str, str] = {}
+    metadata: dict[str, Any] = {}
     body: str = ""
     text: str = ""
     sections: tuple[Section, ...] = ()
@@ -280,7 +280,7 @@ class Case(Record):
     prompt_kind: PromptKind | None = None
     right_skills: tuple[str, ...] | None = None
     timeout_seconds: float | None = None
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: dict[str, Any] = {}
 
     @property
     def own_id(self) -> str:
@@ -316,7 +316,7 @@ class Suite(Record):
     subject: str | None = None
     adjacent_concepts: tuple[str, ...] = ()
     grounding_note: str | None = None
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: dict[str, Any] = {}
     sha256: str = ""
     path: str = ""
     problems: tuple[str, ...] = ()

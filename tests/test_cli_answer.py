@@ -14,7 +14,8 @@ from build import results
 from typer.testing import CliRunner
 
 import skillcomp as sc
-from skillcomp.cli import answer_command, app
+from skillcomp import cli
+from skillcomp.cli import app
 from skillcomp.report import page
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "my-study.ipynb"
@@ -82,7 +83,7 @@ def test_an_unknown_baseline_is_asked_for_and_otherwise_both_options_are_named(
     assert "- --reference alpha\n- --reference beta\n" in message
     assert "- --words condition:alpha=... --words condition:beta=..." in message
     assert not (tmp_path / "page").exists()
-    monkeypatch.setattr(answer_command, "in_terminal", lambda: True)
+    monkeypatch.setattr(cli, "in_terminal", lambda: True)
     asked = run(file, *out, input="alpha\n")
     assert asked.exit_code == 0 and "page:" in asked.output
 
@@ -162,7 +163,7 @@ def test_results_of_another_tool_with_unknown_arms(
     assert "- --reference x\n- --reference y\n- --words condition:x=..." in message
     assert not (tmp_path / "page").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(answer_command, "in_terminal", lambda: True)
+        patch.setattr(cli, "in_terminal", lambda: True)
         asked = run(file, *out, input="y\n")
     assert asked.exit_code == 0 and "Which of these is the baseline: x, y?" in asked.output
     result = run(file, *out, "--words", "condition:y=baseline", "--words", "condition:x=skill")

@@ -177,7 +177,7 @@ def test_the_table_of_the_study_file_has_every_key_and_default_of_the_code() -> 
 def default_text(facts: dict[str, object]) -> str:
     """Return the default of a key as the table has it."""
     default = facts.get("default")
-    if default is None or default != default:
+    if default in (None, []) or default != default:
         return ""
     if isinstance(default, list):
         return f"[{', '.join(default)}]"

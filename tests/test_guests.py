@@ -176,7 +176,7 @@ def test_the_keys_of_an_entry_are_arguments_and_nothing_is_imported_before(folde
         "{kind: python, target: 'mine:Grader', agent: {kind: python, target: 'mine:Agent'}}",
     )
     assert "mine" not in sys.modules
-    (agent,), (grader,) = file.build_agents(), file.build_graders()
+    (agent,), (grader,) = file.build("agents"), file.build("graders")
     assert agent.name == "mine" and isinstance(grader.agent, type(agent))  # type: ignore[attr-defined]
     with chdir(folder):
         assert read_agent("{kind: python, target: 'mine:Agent'}", key="--agent").name == "mine"
@@ -209,7 +209,7 @@ def test_the_keys_of_an_entry_are_arguments_and_nothing_is_imported_before(folde
 )
 def test_an_entry_that_builds_no_agent_is_refused(folder: Path, entry: str, message: str) -> None:
     with pytest.raises(StudyError, match=message):
-        study_of(folder, f"{{kind: python, {entry}}}").build_agents()
+        study_of(folder, f"{{kind: python, {entry}}}").build("agents")
 
 
 def test_unknown_kinds_list_the_installed_ones(
@@ -221,6 +221,6 @@ def test_unknown_kinds_list_the_installed_ones(
     with pytest.raises(StudyError, match=r"suite, python, length. Did you mean 'length'\?"):
         study_of(folder, grader="{kind: lenght}")
     with pytest.raises(StudyError, match=r"agents\[0\].laud: .*kind, name, loud. Did you mean"):
-        study_of(folder, "{kind: echo, laud: true}").build_agents()
+        study_of(folder, "{kind: echo, laud: true}").build("agents")
     with pytest.raises(StudyError, match=r"kind: found 'broken': importing guests.nothing:Agent f"):
-        study_of(folder, "{kind: broken}").build_agents()
+        study_of(folder, "{kind: broken}").build("agents")

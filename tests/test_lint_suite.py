@@ -10,7 +10,7 @@ from skillcomp.grading_rules import forbids_copying as is_bound
 from skillcomp.io import read_suite
 from skillcomp.io.skills import sections_of
 from skillcomp.lint import lint_skill, lint_suite
-from skillcomp.lint.lint_rules import RULES
+from skillcomp.lint.lint_rules import ERRORS, RULES
 from skillcomp.records import CONCEPT_FIELDS, Case, Check, Skill, Suite
 
 BODY = """# Tidal Ledger
@@ -104,8 +104,8 @@ def one_changed(rule: str, **changes: Any) -> Any:
     """Return the finding on the only faulty case of a suite."""
     case = case_of(99, **{"dimension": "C2", **changes})
     (row,) = lint(*clean(), case)
-    assert (row.rule, row.case_id, row.severity) == (rule, case.case_id, RULES[rule][0])
-    assert row.reason == RULES[rule][1]
+    assert (row.rule, row.case_id, row.reason) == (rule, case.case_id, RULES[rule])
+    assert row.severity == ("error" if rule in ERRORS else "warning")
     return row
 
 

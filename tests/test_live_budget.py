@@ -13,7 +13,7 @@ from live_study import agent, grader, make_store, rows, script
 import skillcomp as sc
 from skillcomp.live import BaseAgent, CliAgent, Reply
 from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
-from skillcomp.live.ledger import Budget, upper_tokens
+from skillcomp.live.engine import Budget, upper_tokens
 
 pytestmark = pytest.mark.usefixtures("fake_key")
 

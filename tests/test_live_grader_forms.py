@@ -21,7 +21,7 @@ from test_live_graders import (
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent, ComprehensionGrader, read_reply
-from skillcomp.live.graders.prompts import SWITCHES, grader_prompt, grader_version
+from skillcomp.live.graders.grader import SWITCHES, grader_prompt, grader_version
 from skillcomp.live.study_file import read_study
 
 pytestmark = pytest.mark.usefixtures("fake_key")
@@ -254,7 +254,7 @@ def test_a_study_file_switches_and_replaces(tmp_path):
         f"- {{{agent}, without: [RULE-3, concept_field], name: a}}\n"
         f"- {{{agent}, reply: report, template: mine.txt, style: evidence, name: b}}\n"
     )
-    one, two = read_study(file).build_graders()
+    one, two = read_study(file).build("graders")
     assert one.version.endswith("-no-RULE-3-no-concept_field")
     assert two.version == grader_version("evidence", (), "report", TEMPLATE)
     file.write_text(f"store: s\ngraders:\n- {{{agent}, without: [RULE-33]}}\n")
@@ -262,4 +262,4 @@ def test_a_study_file_switches_and_replaces(tmp_path):
         read_study(file)
     file.write_text(f"store: s\ngraders:\n- {{{agent}, template: min.txt}}\n")
     with pytest.raises(StudyError, match=r"nothing at .*min\.txt.*Did you mean 'mine\.txt'"):
-        read_study(file).build_graders()
+        read_study(file).build("graders")

@@ -16,11 +16,8 @@ from hypothesis import strategies as st
 from skillcomp.errors import GraderError
 from skillcomp.live import AnthropicAgent
 from skillcomp.live.agents.agent import escape
-from skillcomp.live.graders import prompts
-from skillcomp.live.graders.comprehension import ComprehensionGrader
-from skillcomp.live.graders.grader import blind
-from skillcomp.live.graders.prompts import STYLES, grader_prompt, grader_version
-from skillcomp.live.graders.reply import gives_condition_away, judge
+from skillcomp.live.graders.comprehension import ComprehensionGrader, gives_condition_away, judge
+from skillcomp.live.graders.grader import STYLES, blind, grader_prompt, grader_version
 from skillcomp.records import Attempt, Case, Check, Skill
 
 pytestmark = pytest.mark.usefixtures("fake_key")
@@ -313,7 +310,7 @@ def test_the_version_is_the_hash_of_prompt_and_schema_and_can_be_pinned(monkeypa
         ComprehensionGrader(agent, version="0000")
     assert ComprehensionGrader(agent, ngram=5).version == f"{now}-n5"
     grader_version.cache_clear()
-    monkeypatch.setattr(prompts, "template_text", lambda name: "another prompt")
+    monkeypatch.setattr(f"{grader_version.__module__}.template_text", lambda name: "another prompt")
     assert grader_version("forced") != now
     grader_version.cache_clear()
 

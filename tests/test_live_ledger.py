@@ -6,7 +6,7 @@ import asyncio
 
 from skillcomp.errors import StoreError
 from skillcomp.io.store import RunStore
-from skillcomp.live.ledger import Ledger
+from skillcomp.live.engine import Ledger
 from skillcomp.records import Attempt
 
 HALF = "\ud83d"

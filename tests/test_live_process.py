@@ -166,7 +166,7 @@ def test_denied_commands_are_not_counted_and_retries_are():
 def agents_of(folder, *agents):
     file = folder / "STUDY.yaml"
     file.write_text(yaml.safe_dump({"store": "mine", "agents": list(agents)}))
-    return read_study(file).build_agents()
+    return read_study(file).build("agents")
 
 
 def test_a_study_file_names_a_program_with_all_that_it_needs(tmp_path):

@@ -25,8 +25,8 @@ from skillcomp.errors import AgentError, GraderError, StudyError
 from skillcomp.live import ReplayAgent
 from skillcomp.live.agents.agent import StudyWarning
 from skillcomp.live.graders.grader import GraderWarning
-from skillcomp.live.graders.replay import ReplayGrader
 from skillcomp.live.plan import interleaved, n_tokens
+from skillcomp.live.replay import ReplayGrader
 from skillcomp.live.status import status
 from skillcomp.records import Attempt
 

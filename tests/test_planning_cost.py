@@ -9,7 +9,7 @@ import pytest
 import skillcomp as sc
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.live.agents.agent import skill_block
-from skillcomp.live.graders.prompts import (
+from skillcomp.live.graders.grader import (
     RUBRIC,
     STYLES,
     grader_prompt,

@@ -1,19 +1,24 @@
-"""Print text without control characters, and format findings for people and for programs.
+"""Print text without control characters, format findings, and write the help of commands.
 
-The formats for programs are SARIF, for code scanning, and the annotations of GitHub workflows.
+Findings are formatted for people, and for programs as annotations of GitHub workflows. The help
+texts of options come from the docstrings of commands.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer import Argument, Option
 
-from skillcomp.errors import plural, screenful, without_control
+from skillcomp.errors import FILE_FACTS, TABLE_OPTIONS, plural, screenful, without_control
 from skillcomp.io.redaction import redact
 
 if TYPE_CHECKING:
@@ -44,14 +49,17 @@ def say(text: object, *, err: bool = False, lines: bool = False) -> None:
 
 def github(findings: pd.DataFrame) -> Iterator[str]:
     """Yield one GitHub workflow command for each finding, with escaped texts."""
+    here = Path.cwd()
     for row in findings.to_dict("records"):
+        file, message = Path(os.path.abspath(row["file"])), row["message"]
+        match = _LINE.search(message) or _ROW.match(message)
         properties = {
-            "file": _relative_name(row["file"]),
-            "line": _line_in_message(row["message"]),
+            "file": file.relative_to(here) if file.is_relative_to(here) else file,
+            "line": max(int(match[match.lastindex or 0]), 1) if match else None,
             "title": row["rule"],
         }
         listed = ",".join(f"{k}={_escape_signs(str(v), ':,')}" for k, v in properties.items() if v)
-        text = _escape_signs(f"{row['message']} ({row['reason']})")
+        text = _escape_signs(f"{message} ({row['reason']})")
         yield f"::{row['severity']} {listed}::{text}"
 
 
@@ -59,16 +67,6 @@ def _escape_signs(text: str, more: str = "") -> str:
     for sign in f"%\r\n{more}":
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text
-
-
-def _relative_name(file: str) -> str:
-    folder, whole = Path.cwd(), Path(os.path.abspath(file))
-    return (whole.relative_to(folder) if whole.is_relative_to(folder) else whole).as_posix()
-
-
-def _line_in_message(message: str) -> int | None:
-    match = _LINE.search(message) or _ROW.match(message)
-    return max(int(match[match.lastindex or 0]), 1) if match else None
 
 
 def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = False) -> None:
@@ -84,3 +82,40 @@ def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = Fals
     counts = ", ".join(plural(n, noun) for n, noun in numbers if n) or "no problems"
     hint = " (--advice shows them)" if numbers[1][0] and not with_warnings else ""
     say(f"{linted.description}: {counts}{hint}", err=err)
+
+
+# Matches the entry of a parameter in a docstring: its name, its type, and its indented text.
+_ENTRY = re.compile(r"^(\w+) : .*((?:\n +.*)+)", re.MULTILINE)
+OneOrMore = Annotated[int, Option(min=1)]
+_Command = Callable[..., None]
+
+
+def documented(command: _Command) -> _Command:
+    """Return a command with the help that the section "Parameters" of its docstring has.
+
+    A parameter ``**facts`` stands for the facts and options of files. As in typer, a parameter
+    without a default is an argument, and any other is an option. An option of type bool is a flag
+    that can only be set. An annotation of typer, such as ``Annotated[bool, Option()]``, prevails
+    over these rules.
+    """
+    summary, _, entries = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n")
+    signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
+    parameters = dict(signature.parameters)
+    if parameters.pop("facts", None):
+        for name, kind in (FILE_FACTS | TABLE_OPTIONS).items():
+            parameters[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=None)
+            hints[name] = kind | None
+    for name, text in _ENTRY.findall(entries):
+        kind, parameter = hints[name], parameters[name]
+        about: Any = Option(*[f"--{name.replace('_', '-')}"] * (kind is bool))
+        if hasattr(kind, "__metadata__"):
+            kind, annotated = get_args(kind)
+            about = copy(annotated)
+        elif parameter.default is parameter.empty:
+            about = Argument()
+        about.help = " ".join(text.split())
+        hints[name] = Annotated[kind, about]
+    whole = [parameter.replace(annotation=hints[n]) for n, parameter in parameters.items()]
+    command.__dict__["__signature__"] = signature.replace(parameters=whole)
+    command.__doc__ = summary
+    return command

@@ -208,7 +208,7 @@ class VerdictBrowser(ui.Explorer):
                 control.offer([None, *left], [ui.EVERY, *map(str, left)])
             rows = self.selected_rows(rows, name)
         self._selected = rows.index.to_numpy()
-        self._items, self._firsts = np.unique(self._item[self._selected], return_index=True)
+        self._items = np.unique(self._item[self._selected])
         # keep the current check in view if it still passes the filters
         hit = np.flatnonzero(self._items == (-1 if before is None else before))
         self.at = int(hit[0]) if len(hit) else 0

@@ -23,15 +23,16 @@ from skillcomp.frames.words import (
     usual_columns,
 )
 from skillcomp.io.files import (
+    MAX_BYTES,
     JsonObject,
     as_object,
     decode,
+    json_content,
     list_of_objects,
     open_file,
     read_own,
     shown,
 )
-from skillcomp.io.json_files import MAX_BYTES, json_content
 from skillcomp.io.parquet_tables import read_parquet
 
 _FEW = 10_000  # number of objects whose fields a message names

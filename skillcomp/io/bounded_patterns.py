@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import regex
 
@@ -28,7 +28,6 @@ _BY_PATTERN = "patternProperties"
 _VALUES = ("enum", "const", "default", "examples")  # Keywords of JSON Schema that hold no schemas.
 # jsonschema checks unevaluatedProperties with a pattern search that has no time limit
 _UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
-_Task = Literal["compile", "search", "count", "fullmatch"]
 # The time limit of `regex` counts processor time and does not cover compiling; only a process of
 # its own can be stopped at any time, and has a limit of memory.
 _CHILD = """
@@ -43,13 +42,7 @@ import regex
 try:
     job = json.load(sys.stdin)
     pattern = regex.compile(job["pattern"], job["flags"])
-    if job["task"] == "compile":
-        result = True
-    elif job["task"] == "count":
-        result = sum(1 for _ in pattern.finditer(job["text"]))
-    else:
-        result = getattr(pattern, job["task"])(job["text"]) is not None
-    print(json.dumps({"result": result}))
+    print(json.dumps({"result": pattern.search(job["text"]) is not None}))
 except (MemoryError, RecursionError, OverflowError, regex.error) as error:
     print(json.dumps({"why": str(error) or type(error).__name__}))
 """
@@ -79,43 +72,24 @@ class PatternSearch:
         self._last = ""
 
     def occurs(self, pattern: str, text: str, flags: int = 0) -> bool:
-        """Return whether a pattern occurs in a text.
+        """Return whether a pattern occurs in a text; with no text, only check the pattern.
 
         Raises
         ------
         PatternError
             If the search runs out of time or memory, or the pattern cannot be read.
         """
-        return bool(self._result("search", pattern, text, flags))
-
-    def count(self, pattern: str, text: str, flags: int = 0) -> int:
-        """Return how often a pattern occurs in a text; raise as `occurs` does."""
-        return self._result("count", pattern, text, flags)
-
-    def fits(self, pattern: str, text: str) -> bool:
-        """Return whether a pattern matches a whole text; raise as `occurs` does."""
-        return bool(self._result("fullmatch", pattern, text, 0))
-
-    def require_compiled(self, pattern: str, flags: int = 0) -> None:
-        """Raise PatternError if a pattern cannot be compiled within the limits."""
-        self._result("compile", pattern, "", flags)
-
-    def _result(self, task: _Task, pattern: str, text: str, flags: int) -> int:
         self._last = pattern
         left = self.require_time()
         try:
             if _is_small(pattern):
                 compiled, limit = regex.compile(pattern, flags), min(left, _AT_ONCE)
-                if task == "compile":
-                    return True
-                if task == "count":
-                    return sum(1 for _ in compiled.finditer(text, timeout=limit))
-                return getattr(compiled, task)(text, timeout=limit) is not None
+                return compiled.search(text, timeout=limit) is not None
         except TimeoutError:
             pass
         except (MemoryError, RecursionError, OverflowError, regex.error) as error:
             raise self._reading_error(str(error) or type(error).__name__) from error
-        job = {"task": task, "pattern": pattern, "text": text, "flags": int(flags)}
+        job = {"pattern": pattern, "text": text, "flags": int(flags)}
         command = [sys.executable, "-I", "-S", "-c", _CHILD]
         command += [str(Path(regex.__file__).parent.parent), str(MEMORY)]
         try:
@@ -133,7 +107,7 @@ class PatternSearch:
             answer = {"why": "MemoryError"}
         if "why" in answer:
             raise self._reading_error(answer["why"])
-        return int(answer["result"])
+        return bool(answer["result"])
 
     def require_time(self) -> float:
         """Return the seconds that are left; raise PatternError if there are none."""
@@ -187,7 +161,7 @@ def schema_problem(content: JsonObject) -> str | None:
                 *(by_pattern if isinstance(by_pattern, dict) else ()),
             ):
                 if isinstance(pattern, str):
-                    patterns.require_compiled(pattern)
+                    patterns.occurs(pattern, "")
     except PatternError as error:
         return str(error)
     return None

@@ -1,15 +1,18 @@
-"""Read untrusted files with limits on their size and place, and write files atomically."""
+"""Read untrusted files with limits on their size and place, and write files atomically.
+
+JSON files of other programs, such as files of results, are read here, too.
+"""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import filter as matching
+from functools import lru_cache
 from hashlib import sha256
 from io import BufferedReader
 from os.path import isfile, islink, join
@@ -387,7 +390,7 @@ def is_below(place: Path, base: Path) -> bool:
         return False
 
 
-MAX_FILES = 100_000  # largest number of files of one name that are read from a folder
+MAX_RESULTS = 100_000  # largest number of files of one name that are read from a folder
 
 
 def files_below(folder: Path, name: str) -> Iterator[Path]:
@@ -396,8 +399,8 @@ def files_below(folder: Path, name: str) -> Iterator[Path]:
     ``name`` is a pattern of one file name, such as ``comparison*.json``.
     """
     found = [join(at, file) for at, _, files in os.walk(folder) for file in matching(files, name)]
-    if len(found) > MAX_FILES:
-        raise FrameError(f"{folder}: more than {MAX_FILES:,} files '{name}'; name a part.")
+    if len(found) > MAX_RESULTS:
+        raise FrameError(f"{folder}: more than {MAX_RESULTS:,} files '{name}'; name a part.")
     for place in sorted(found, key=lambda place: place.split(os.sep)):
         if isfile(place) and (not islink(place) or is_below(Path(place), folder)):
             yield Path(place)
@@ -487,31 +490,39 @@ class PlainConstructor(SafeConstructor):
 
 def _require_plain(node: yaml.Node | None, path: Path, error: ErrorClass) -> None:
     """Raise if a key occurs twice, or if the text is too long once all aliases are expanded."""
-    # maps the id of each node to its number of characters with all aliases expanded
-    sizes: dict[int, float] = {}
+    n_characters = 0
+    for part in expanded_nodes(node):
+        n_characters += 1 + len(part.value) * isinstance(part, yaml.ScalarNode)
+        if n_characters > MAX_YAML:
+            size = f"more than {MAX_YAML:,} characters"
+            raise error(f"{path}: with its aliases written out it has {size}.")
+        for word, line, first in repeated_keys(part):
+            raise error(f"{path}, line {line}: '{word}' is given twice; first in line {first}.")
 
-    def size(part: yaml.Node) -> float:
-        if id(part) in sizes:
-            return sizes[id(part)]
-        sizes[id(part)] = math.inf  # a node that contains itself has infinitely many characters
-        total = 1.0
-        if isinstance(part, yaml.MappingNode):
-            lines: dict[tuple[str, str], int] = {}
-            for key in (key for key, _ in part.value if isinstance(key, yaml.ScalarNode)):
-                line, name = key.start_mark.line + 1, (key.tag, key.value)
-                if name in lines:
-                    twice = f"'{key.value}' is given twice; first in line {lines[name]}"
-                    raise error(f"{path}, line {line}: {twice}.")
-                lines[name] = line
-            total += sum(size(key) + size(value) for key, value in part.value)
-        else:
-            total += sum(map(size, part.value)) if isinstance(part.value, list) else len(part.value)
-        sizes[id(part)] = total
-        return total
 
-    if node is None or size(node) <= MAX_YAML:
-        return
-    raise error(f"{path}: with its aliases written out it has more than {MAX_YAML:,} characters.")
+def expanded_nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Yield all nodes below a root, those behind an alias at each use of the alias.
+
+    A node that contains itself is yielded without end.
+    """
+    waiting = [] if root is None else [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, yaml.MappingNode):
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+
+
+def repeated_keys(node: yaml.Node | None) -> Iterator[tuple[str, int, int]]:
+    """Yield each repeated key of a mapping, its line, and the line at which it stood before."""
+    lines: dict[str, int] = {}
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        line, word = key.start_mark.line + 1, str(key.value)
+        if word in lines:
+            yield word, line, lines[word]
+        lines[word] = line
 
 
 def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
@@ -529,3 +540,70 @@ def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
         else:
             break
     return node.start_mark.line + 1 if node is not None else 1
+
+
+def sentence_at(node: yaml.Node | None, place: Sequence[Any], sentence: str) -> str:
+    """Return a sentence about the value at `place`, with its line and its name."""
+    name = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
+    return f"line {line_of(node, place)}: {name}: {sentence}"
+
+
+MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
+
+
+def read_json(path: Path, root: Path | None = None) -> Any:
+    """Return the content of a JSON file; raise FrameError if it is not JSON or above 200 MB.
+
+    JSON Lines (a file .jsonl) are read as the list of their contents. A link that leads out of
+    ``root`` (default: the folder of the file) is refused. The content is shared between calls: do
+    not change it.
+    """
+    root = path.parent if root is None else root
+    try:
+        state = path.stat()
+    except (OSError, ValueError) as cause:
+        raise FrameError(f"{path}: there is no file of results here.") from cause
+    return _parsed_json(path, root, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)  # every reader needs the content of a file to recognise its format
+def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
+    what = "file of results"
+    data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=FrameError)
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    has_lines = path.suffix == ".jsonl"
+    contents = []
+    for number, text in enumerate(data.splitlines() if has_lines else [data], start=1):
+        if has_lines and not text.strip():
+            continue
+        try:
+            contents.append(strict_json(text))
+        except (ValueError, RecursionError) as cause:
+            place = f"{path}, line {number}" if has_lines else path
+            raise FrameError(f"{place}: not JSON ({cause}).") from cause
+    return contents if has_lines else contents[0]
+
+
+def forget_files() -> None:
+    """Free the memory of the files that `read_json` read."""
+    _parsed_json.cache_clear()
+
+
+def json_object(path: Path, root: Path | None = None) -> JsonObject:
+    """Return the object in a JSON file; an empty object if the file holds no object."""
+    return as_object(json_content(path, root))
+
+
+def json_content(path: Path, root: Path | None = None) -> Any:
+    """Return the content of a JSON file; None if it is no such file."""
+    try:
+        return read_json(path, root)
+    except FrameError:
+        return None
+
+
+def listed_objects(content: Any, *keys: str) -> list[JsonObject]:
+    """Return the objects of a list that is the whole content, or that keys of it lead to."""
+    if isinstance(content, list):
+        return list_of_objects(content)
+    return objects_at(object_at(as_object(content), *keys[:-1]), keys[-1])

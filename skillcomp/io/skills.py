@@ -35,10 +35,12 @@ from skillcomp.io.files import (
     decode,
     digest,
     entry_problem,
+    expanded_nodes,
     json_or_none,
     object_at,
     read_bytes,
     read_own,
+    repeated_keys,
     shown,
 )
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
@@ -257,33 +259,21 @@ def _guard_size(root: yaml.Node | None) -> None:
     The check runs before the YAML is loaded. Every use of an alias or merge key counts. Lone
     surrogates are rejected, too.
     """
-    count, waiting = 0, [root]
-    while waiting:
-        node = waiting.pop()
-        count += 1
+    for count, node in enumerate(expanded_nodes(root), start=1):
         if count > MAX_NODES:
             raise ValueError(f"more than {MAX_NODES:,} values once aliases are followed")
-        if isinstance(node, yaml.MappingNode):
-            waiting += [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-        elif isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
+        if isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
             line = node.start_mark.line + 1
             raise ValueError(f"line {line}: half of a surrogate pair, which is no character")
 
 
-def _repeated_keys(node: yaml.Node | None) -> Iterator[str]:
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: dict[str, int] = {}
-    for key, value in node.value:
-        word, line = str(key.value), key.start_mark.line + 1
-        if word in seen:
-            first = f"stands already in line {seen[word]}"
-            yield f"line {line}: the key '{word}' {first}; the later one counts."
-        seen[word] = line
-        if word == "concept":
-            yield from _repeated_keys(value)
+def _repeated_keys(root: yaml.Node | None) -> Iterator[str]:
+    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
+    concepts = [value for key, value in pairs if key.value == "concept"]
+    for node in (root, *concepts):
+        for word, line, first in repeated_keys(node):
+            before = f"stands already in line {first}"
+            yield f"line {line}: the key '{word}' {before}; the later one counts."
 
 
 def _text_field(value: Any, key: str, problems: list[str]) -> str:

@@ -27,9 +27,9 @@ from skillcomp.io.json_lines import RECORDS, as_line, parse_line, read_lines, re
 from skillcomp.io.redaction import redact_lines
 from skillcomp.io.skills import FILE_NAME, copy_skill, read_skill, tree_of
 from skillcomp.io.study_overview import change_lines, overview_facts, overview_html
-from skillcomp.io.suite_files import file_place, suite_files
 from skillcomp.io.suites import read_suite, suite_source
 from skillcomp.io.task_suites import FILE_NAME as TASKS
+from skillcomp.io.task_suites import file_place, suite_files
 from skillcomp.records import Skill, Suite
 
 __all__ = ["RunStore", "StoreWarning"]

@@ -32,16 +32,18 @@ from skillcomp.io.files import (
     require_ids,
     shown,
 )
-from skillcomp.io.skill_creator_suites import (
+from skillcomp.io.skills import kind_in_words
+from skillcomp.io.task_suites import FILE_NAME, read_tasks
+from skillcomp.io.trigger_suites import (
+    FILE,
+    KINDS,
     SuiteReader,
     is_evals,
     is_trigger_set,
     read_evals,
+    read_prompts,
     read_trigger_set,
 )
-from skillcomp.io.skills import kind_in_words
-from skillcomp.io.task_suites import FILE_NAME, read_tasks
-from skillcomp.io.trigger_suites import FILE, KINDS, read_prompts
 from skillcomp.records import (
     CONCEPT_FIELDS,
     DIMENSIONS,

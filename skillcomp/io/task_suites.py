@@ -1,4 +1,7 @@
-"""Read a ``task_suite.yaml`` of version 1.0: tasks with judges, and every fault with its line."""
+"""Read a ``task_suite.yaml`` of version 1.0: tasks with judges, and every fault with its line.
+
+The files that belong to a suite of any kind are found here, with their places in a store.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,21 @@ import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
+    INPUTS,
+    MAX_FILES,
+    MAX_TREE,
     MAX_YAML,
     JsonObject,
     as_number,
+    bases_of,
     entry_problem,
+    inside,
+    leaves,
     line_of,
     open_file,
     read_own,
     read_yaml,
+    sentence_at,
     shown,
 )
 from skillcomp.records import JUDGES, Case, Check, Suite, TaskJudge
@@ -79,13 +89,9 @@ class _Reader:
         self.faults: list[str] = []
         self.notes: list[str] = []
 
-    def _placed_sentence(self, place: Sequence[Any], sentence: str) -> str:
-        name = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place).lstrip(".")
-        return f"line {line_of(self.node, place)}: {name}: {sentence}"
-
     def fault(self, place: Sequence[Any], value: Any, allowed: str, hint: str = "") -> None:
         problem = "missing" if value is None else f"found {literal(value)}"
-        sentence = self._placed_sentence(place, f"{problem}; expected {allowed}.{hint}")
+        sentence = sentence_at(self.node, place, f"{problem}; expected {allowed}.{hint}")
         self.faults.append(f"{shown(self.path)}, {sentence}")
 
     def others(
@@ -95,7 +101,7 @@ class _Reader:
         others = {str(key): value for key, value in row.items() if key not in known_keys}
         for key in (key for key in others if key not in _TASK_OURS):
             sentence = f"not a known key.{suggest(key, known_keys)}"
-            self.notes.append(self._placed_sentence([*place, key], sentence))
+            self.notes.append(sentence_at(self.node, [*place, key], sentence))
         return others
 
     def text(self, row: Mapping[Any, Any], key: str, place: Sequence[Any]) -> str:
@@ -205,15 +211,15 @@ class _Reader:
         return name
 
 
-def task_files(folder: Path) -> Iterator[str]:
-    """Yield the names of all files that the judges of a suite may need, fixtures first.
+def task_files(folder: Path, *parts: str) -> Iterator[str]:
+    """Yield the names of files that the judges of a suite may need, of all or some folders.
 
     Raises
     ------
     SuiteError
         If an entry is not a regular file inside its folder, or its name is not UTF-8.
     """
-    for part in (FIXTURES, REFERENCES):
+    for part in parts or (FIXTURES, REFERENCES):
         for file in sorted((folder / part).rglob("*")):
             name = file.relative_to(folder)
             if file.is_dir() or "__pycache__" in name.parts or name.name.startswith("."):
@@ -225,8 +231,60 @@ def task_files(folder: Path) -> Iterator[str]:
 
 def reference_of(folder: Path, case: Case) -> str | None:
     """Return the reference answer of a task, ``reference/<id>.*``, or None."""
-    for name in task_files(folder):
-        if name.startswith(f"{REFERENCES}/") and PurePosixPath(name).stem == case.own_id:
+    for name in task_files(folder, REFERENCES):
+        if PurePosixPath(name).stem == case.own_id:
             data = read_own(folder / name, what="reference answer", error=SuiteError)
             return data.decode("utf-8", "replace")
     return None
+
+
+def file_place(place: str, slug: str, name: str) -> str:
+    """Return the path in a store for the file `name` of a suite; `place` is the suite's path."""
+    inner = f"{INPUTS}/{slug}/{name}"
+    if place.endswith(FILE_NAME):
+        inner = f"{place.removesuffix(FILE_NAME)}{name}"
+    if leaves(name) or leaves(inner):
+        raise SuiteError(f"suite '{slug}': files: {literal(name)} leads out of the store.")
+    return inner
+
+
+def suite_files(suite: Suite, file: Path) -> dict[str, Path]:
+    """Return the files that belong to a suite, by their relative names.
+
+    Comprehension and trigger cases need their input files and schemas; tasks need the files of
+    their judges.
+
+    Raises
+    ------
+    SuiteError
+        If a name leads outside the folder, a file is missing, or there are too many files or bytes.
+    """
+    if suite.kind == "tasks":
+        files = {name: file.parent / name for name in task_files(file.parent)}
+    else:
+        files = {}
+        for case in suite.cases:
+            schema = case.extra.get("output_schema") if "schema" in case.extra else None
+            for name in (*names_of_files(case.extra), *([schema] if schema else [])):
+                if leaves(name):
+                    raise SuiteError(
+                        f"case '{case.case_id}': files: '{name}' leads elsewhere; allowed are "
+                        "names relative to the suite's folder."
+                    )
+                place = inside(name, bases_of(file))
+                if place is None or not place.is_file() or place.resolve() == file.resolve():
+                    raise SuiteError(f"case '{case.case_id}': files: there is no file '{name}'.")
+                files[name] = place
+    n_bytes = sum(place.stat().st_size for place in files.values())
+    if n_bytes > MAX_TREE or len(files) > MAX_FILES:
+        raise SuiteError(
+            f"{file}: {len(files):,} files with {n_bytes:,} bytes belong to it; allowed are "
+            f"{MAX_FILES:,} with {MAX_TREE:,}."
+        )
+    return files
+
+
+def names_of_files(extra: JsonObject) -> list[str]:
+    """Return the names listed under ``files`` of a case; empty if ``files`` is not a list."""
+    listed = extra.get("files")
+    return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []

@@ -22,19 +22,19 @@ from skillcomp.errors import SkillcompError, StoreError, StudyError, literal, pl
 from skillcomp.frames.check import empty
 from skillcomp.io.files import as_path, checked_slug, files_below, read_yaml
 from skillcomp.io.journal import has_manifest, is_store
-from skillcomp.io.skill_creator_suites import (
+from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
+from skillcomp.io.store import RunStore
+from skillcomp.io.suites import holds_suite, read_suite
+from skillcomp.io.task_suites import is_task_suite, suite_files
+from skillcomp.io.trigger_suites import (
+    CONTROL,
     KEPT,
+    KINDS,
     NOT_MAPPED,
     PLACES,
     prompts_by_skill,
     suites_of_skill,
 )
-from skillcomp.io.skills import FILE_NAME, read_skill, tree_of
-from skillcomp.io.store import RunStore
-from skillcomp.io.suite_files import suite_files
-from skillcomp.io.suites import holds_suite, read_suite
-from skillcomp.io.task_suites import is_task_suite
-from skillcomp.io.trigger_suites import CONTROL, KINDS
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.lint.lint_rules import (
     Finding,
@@ -46,11 +46,20 @@ from skillcomp.lint.lint_rules import (
     skill_findings,
     untestable_messages,
 )
-from skillcomp.lint.lint_suite import suite_findings
-from skillcomp.lint.lint_tests import in_process_messages
+from skillcomp.lint.lint_suite import in_process_messages, suite_findings
 from skillcomp.records import Skill, Suite
-from skillcomp.stats.results import Fields
 
+_EVERY = {"perturbation": "all"}
+# the frames of a store, each with the arguments by which it has all its rows
+ALL_ROWS: Mapping[str, Mapping[str, Any]] = {
+    "cases": {},
+    "checks": {},
+    "attempts": _EVERY,
+    "verdicts": {**_EVERY, "round": "all"},
+    "gold": {"labeller": "all"},
+    "pairwise": {},
+    "invocations": _EVERY,
+}
 _ITEM = ["attempt_id", "check_id"]
 _CHECK = ["skill", "case_id", "check_id"]
 # What a problem of a reader says, as a pattern, and its rule. The rule is empty for problems that
@@ -472,12 +481,9 @@ def store_problems(store: RunStore) -> list[str]:
     """
     problems = []
     tables = {}
-    every = {"perturbation": "all"}
-    rows_of: Fields = {"cases": {}, "checks": {}, "attempts": every}
-    rows_of |= {"verdicts": every | {"round": "all"}, "gold": {"labeller": "all"}}
-    for kind, rows in (rows_of | {"pairwise": {}, "invocations": every}).items():
+    for kind, arguments in ALL_ROWS.items():
         try:
-            tables[kind] = getattr(frames, kind)(store, **rows)
+            tables[kind] = getattr(frames, kind)(store, **arguments)
         except SkillcompError as error:
             problems.append(str(error))
     if "verdicts" in store.tables and not store.table("verdicts").num_rows:

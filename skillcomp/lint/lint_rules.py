@@ -67,7 +67,7 @@ _SECTIONS = "C8 is graded against Verification and C9 against Do NOT Use When (r
 
 # The reason for each rule. An error makes a study useless; a warning needs the judgement of a
 # person.
-_ERRORS = {
+ERRORS = {
     # rules about a suite
     "reading": "other tools may read what deviates from the report's format differently",
     "not_mapped": "the outcome rests on fewer checks than the file has",
@@ -168,8 +168,7 @@ _WARNINGS = {
     "unbounded": "a workflow without an end runs into every limit",
     "download": "a heavy download that a test cannot skip makes it slow and flaky",
 }
-RULES = {rule: ("error", reason) for rule, reason in _ERRORS.items()}
-RULES |= {rule: ("warning", reason) for rule, reason in _WARNINGS.items()}
+RULES = ERRORS | _WARNINGS
 
 
 def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
@@ -181,9 +180,8 @@ def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
     columns = ["place", "rule", "severity", "message", "reason", "case_id", "file"]
     rows = []
     for finding in findings:
-        severity, reason = RULES[finding.rule]
-        row = finding._asdict() | {"severity": finding.severity or severity, "reason": reason}
-        rows.append(row)
+        severity = finding.severity or ("error" if finding.rule in ERRORS else "warning")
+        rows.append(finding._asdict() | {"severity": severity, "reason": RULES[finding.rule]})
     # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
     text = pd.StringDtype("python", na_value=math.nan)
     return pd.DataFrame(rows, columns=columns, dtype=text)

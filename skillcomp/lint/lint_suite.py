@@ -1,14 +1,18 @@
 """Find faults that weaken a suite or spoil its measurements, before money is spent.
 
 The rules are those of the comprehension report (5.1 to 5.12, 7.4, 8.2, 8.4, 8.8). A lint reads
-files; it changes nothing and calls no model.
+files; it changes nothing and calls no model. Test files of task suites are searched for code that
+executes an answer in the test's own process.
 """
 
 from __future__ import annotations
 
+import ast
+import posixpath
 import re
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from os import PathLike
 from os.path import exists, isfile
@@ -16,10 +20,11 @@ from pathlib import Path, PurePosixPath
 
 import pandas as pd
 
-from skillcomp.errors import SuiteError, plural, require_type, suggest
+from skillcomp.errors import SuiteError, literal, plural, require_type, suggest
 from skillcomp.grading_rules import forbids_copying
 from skillcomp.io.files import decode, read_bytes
 from skillcomp.io.skills import sections_of
+from skillcomp.io.task_suites import FIXTURES, task_files
 from skillcomp.lint.lint_rules import Finding, RuleMessages, findings_frame, primitives
 from skillcomp.ngrams import match, shared_ngrams
 from skillcomp.records import (
@@ -207,13 +212,6 @@ def _word_stems(text: str) -> set[str]:
     return {_ENDING.sub("", word) for word in words}
 
 
-def asks_for(check: Check, names: Sequence[str]) -> bool:
-    """Return whether a check is positive and mentions one of `names`, in any inflection."""
-    words = _word_stems(f"{check.description} {check.check_id.replace('_', ' ')}")
-    primitive_stems = [stems for name in names if (stems := _word_stems(name))]
-    return check.check_kind == "positive" and any(stems <= words for stems in primitive_stems)
-
-
 class SuiteLint:
     """The rules for a comprehension suite and for its cases.
 
@@ -261,8 +259,7 @@ class SuiteLint:
         """Yield rule and message of each finding about a case."""
         for rules in (
             self._check_dimension,
-            self._check_far_prompt,
-            self._check_number_of_skills,
+            self._check_prompt,
             self._check_behaviours,
             self._check_leaks,
             self._check_truth_sources,
@@ -311,7 +308,12 @@ class SuiteLint:
             yield "primitive_none", message
 
     def _lacks_primitives(self, checks: Sequence[Check]) -> bool:
-        return bool(self.names) and not any(asks_for(check, self.distinctive) for check in checks)
+        for check in checks:
+            words = _word_stems(f"{check.description} {check.check_id.replace('_', ' ')}")
+            stems = filter(None, map(_word_stems, self.distinctive))
+            if check.check_kind == "positive" and any(name <= words for name in stems):
+                return False
+        return bool(self.names)
 
     def _check_knowledge(self) -> RuleMessages:
         if self.skill is None:
@@ -331,24 +333,20 @@ class SuiteLint:
             return  # `_check_coverage` already reports that no case has a dimension
         if dimension not in family:
             hint = suggest(dimension.upper(), family) if dimension else ""
-            message = f"comprehension_dimension: found {_quoted_or(dimension, 'none')}; allowed: "
+            value = f"'{dimension}'" if dimension else "none"
+            message = f"comprehension_dimension: found {value}; allowed: "
             yield "dimension_single", f"{message}exactly one of {', '.join(family)}.{hint}"
         elif case.transfer not in ("near", "far"):
             rule = "transfer_missing" if case.transfer is None else "transfer_unknown"
-            value = _quoted_or(case.transfer, "nothing")
+            value = f"'{case.transfer}'" if case.transfer else "nothing"
             hint = suggest(case.transfer or "", ("near", "far"))
             yield rule, f"transfer: found {value}; allowed: near, far.{hint}"
 
-    def _check_far_prompt(self, case: Case) -> RuleMessages:
-        if case.transfer != "far" or not self.text:
-            return
-        grams = shared_ngrams(case.prompt, self.text, n=FAR_N)
-        if grams:
+    def _check_prompt(self, case: Case) -> RuleMessages:
+        if case.transfer == "far" and (grams := shared_ngrams(case.prompt, self.text, n=FAR_N)):
             runs, longest = plural(len(grams), "run"), _longest_shared_run(case.prompt, self.text)
             message = f"transfer: tagged far, but the prompt shares '{longest}' with the skill "
             yield "far_overlap", f"{message}({runs} of {FAR_N} content words); allowed: none."
-
-    def _check_number_of_skills(self, case: Case) -> RuleMessages:
         # remove code, in which $ begins a variable and not the name of a skill
         text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)
         named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
@@ -472,10 +470,6 @@ def _descriptions_of(case: Case) -> set[str]:
     return {check.description for check in case.checks}
 
 
-def _quoted_or(word: str | None, otherwise: str) -> str:
-    return f"'{word}'" if word else otherwise
-
-
 def _longest_shared_run(prompt: str, text: str) -> str:
     run = " ".join(match([prompt], [text], [0], n=FAR_N).longest_text[0].split())
     return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
@@ -504,3 +498,145 @@ def _place_fault(
 @lru_cache(maxsize=64)
 def _heading_anchors(text: str) -> tuple[str, ...]:
     return tuple(section.anchor for section in sections_of(text))
+
+
+_MAX_BYTES = 1 << 20
+_FORKS = "fork forkpty execl execle execlp execlpe execv execve execvp execvpe posix_spawn"
+_SPAWNS = "posix_spawnp spawnl spawnle spawnlp spawnlpe spawnv spawnve spawnvp spawnvpe"
+# module -> its functions that execute or load code in the process of the test, or start a process
+# that is not separated from the test
+_NAMES = {
+    "builtins": "exec eval __import__",
+    "runpy": "run_path run_module",
+    "importlib": "import_module reload",
+    "importlib.util": "spec_from_file_location module_from_spec",
+    "importlib.machinery": "SourceFileLoader SourcelessFileLoader",
+    "code": "InteractiveInterpreter InteractiveConsole interact",
+    "cProfile": "run runctx",
+    "profile": "run runctx",
+    "timeit": "timeit repeat Timer",
+    "doctest": "testfile testmod",
+    "pkgutil": "resolve_name",
+    "types": "FunctionType CodeType",
+    "pickle": "load loads Unpickler",
+    "marshal": "load loads",
+    "shelve": "open",
+    "zipimport": "zipimporter",
+    "ctypes": "CDLL PyDLL cdll",
+    "os": f"{_FORKS} {_SPAWNS}",
+    "pty": "fork spawn",
+    "multiprocessing": "Process Pool get_context",
+    "concurrent.futures": "ProcessPoolExecutor",
+}
+_CALLS = {f"{module}.{name}" for module, names in _NAMES.items() for name in names.split()}
+_CALLS |= {*_NAMES["builtins"].split()}  # these names need no module
+
+
+def in_process_messages(suite: Suite, folder: Path) -> RuleMessages:
+    """Yield rule and message for each place that can execute the answer in the process of a test.
+
+    A test file that never names ``AI_OUTPUT_FILE`` is searched too, because a ``conftest.py`` or a
+    helper can read the variable. Files that a test imports and every ``conftest.py`` are searched
+    as well. A file that is not Python is skipped; pytest reports it.
+    """
+    judges = (check.judge for case in suite.cases for check in case.checks)
+    tests = dict.fromkeys(judge.test_file for judge in judges if judge and judge.test_file)
+    files = {}
+    try:
+        names = list(task_files(folder, FIXTURES))
+    except (SuiteError, OSError):
+        names = []
+    for name in dict.fromkeys([*tests, *names]):
+        if name.endswith(".py"):
+            try:
+                files[name] = read_bytes(
+                    folder / name,
+                    root=folder,
+                    max_bytes=_MAX_BYTES,
+                    what="test file",
+                    error=SuiteError,
+                )
+            except SuiteError:
+                continue
+    places = dict.fromkeys(place for test in tests for place in places_in_process(files, test))
+    for name, line, call in places:
+        yield "answer_in_process", f"{name}, line {line}: {literal(call)[1:-1]}."
+
+
+def places_in_process(files: Mapping[str, bytes], test: str) -> Iterator[tuple[str, int, str]]:
+    """Yield the places at which a test, or a file it loads, executes code in its own process.
+
+    A place is the name of a file, a line, and the call. The values of `files` are the contents of
+    the test, its fixtures and its helpers, by name.
+    """
+    folders = set(map(str, PurePosixPath(test).parents))
+    conftests = [name for folder in folders if (name := f"{folder}/conftest.py") in files]
+    names, seen = [test, *sorted(conftests)], set[str]()
+    while names:
+        name = names.pop(0)
+        if name in seen or name not in files:
+            continue
+        seen.add(name)
+        try:
+            # parsing can warn, for example about an invalid escape sequence
+            with warnings.catch_warnings(action="ignore"):
+                tree = ast.parse(files[name])
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        written = {posixpath.basename(text) for text in texts if isinstance(text, str)}
+        for line, call in _calls_in_process(tree):
+            yield name, line, f"{call}(...)"
+        for line, _, whole in _imports(tree):
+            # the name can be a module or something in a module
+            for module in filter(None, (whole.rpartition(".")[0], whole)):
+                place = module.replace(".", "/")
+                inside = [f"{at}/{place}{end}" for at in folders for end in (".py", "/__init__.py")]
+                helpers = [file for file in inside if file in files]
+                names += helpers
+                package = module.partition(".")[0]
+                if not helpers and f"{package}.py" in written:  # the test writes the module
+                    yield name, line, f"import {package}"
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield line, name and full name of everything that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None)
+            for alias in node.names:
+                whole = f"{module}.{alias.name}" if module else alias.name
+                yield node.lineno, alias.asname or alias.name, whole
+
+
+def _calls_in_process(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and name of each function that can execute the answer in the test's process.
+
+    A function is found where it is called and where it is only named, as in ``run = exec``.
+    """
+    full_names = {name: whole for _, name, whole in _imports(tree) if whole in {*_CALLS, *_NAMES}}
+    places = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            name = _dotted_name(node)
+        elif isinstance(node, ast.Call) and _dotted_name(node.func) == "getattr" and node.args[1:]:
+            place, attribute = node.args[:2]
+            name = f"{_dotted_name(place)}.{getattr(attribute, 'value', '')}"
+        else:
+            continue
+        module, _, function = name.rpartition(".")
+        call = full_names.get(name, name)
+        if module in full_names:
+            call = f"{full_names[module]}.{function}"
+        # every module loader has a method `exec_module`, so its name is enough
+        if call in _CALLS or function == "exec_module":
+            places.add((node.lineno, call))
+    yield from sorted(places)
+
+
+def _dotted_name(node: ast.expr) -> str:
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return ".".join(reversed([*parts, node.id if isinstance(node, ast.Name) else ""]))

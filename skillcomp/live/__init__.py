@@ -4,10 +4,8 @@ Agents and graders are objects that are passed in. `run`, `grade` and `compare` 
 and `status` reads it. A name is imported on first use, because importing an SDK takes a second.
 The headings below are the names of the files.
 
-run: answers
+run: answers, verdicts and comparisons
     ``run``: have agents answer the cases of a study, and store the answers.
-
-grade: verdicts and comparisons
     ``grade``: have every grader grade every stored answer once.
     ``compare``: have a grader compare answers in pairs, each pair in both orders.
 
@@ -29,14 +27,11 @@ agents.agent: what every agent is
 agents.anthropic: Claude through the Messages API
     ``AnthropicAgent``: a Claude model.
 
-agents.openai: OpenAI-compatible endpoints
+agents.service: OpenAI-compatible endpoints
     ``OpenAIAgent``: a model behind such an endpoint.
 
 agents.cli: programs
     ``CliAgent``: ``claude -p``, ``codex exec`` or another command.
-
-agents.replay: recorded answers
-    ``ReplayAgent``: an agent that returns the answers recorded in a store.
 
 graders.grader: what all graders share
     ``LiveGrader``, ``BaseGrader``: the protocol, and a base class with defaults.
@@ -47,14 +42,13 @@ graders.grader: what all graders share
 graders.comprehension: models as graders
     ``ComprehensionGrader``: a verdict on every check of an answer.
     ``PairwiseGrader``: the better of two answers.
+    ``read_reply``: read a reply of a grader and apply the rules.
 
 graders.gold_answers: a test of the grader before a study
     ``GoldAnswer``: an answer with known verdicts.
 
-graders.reply: replies of a grader
-    ``read_reply``: read a reply and apply the rules.
-
-graders.replay: recorded verdicts
+replay: recorded answers and verdicts
+    ``ReplayAgent``: an agent that returns the answers recorded in a store.
     ``ReplayGrader``: a grader that returns the verdicts recorded in a store.
 
 graders.task_graders: graders of task suites

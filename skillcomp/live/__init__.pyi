@@ -5,12 +5,10 @@ from .agents.agent import Reply as Reply
 from .agents.agent import family_of as family_of
 from .agents.anthropic import AnthropicAgent as AnthropicAgent
 from .agents.cli import CliAgent as CliAgent
-from .agents.openai import OpenAIAgent as OpenAIAgent
-from .agents.replay import ReplayAgent as ReplayAgent
-from .grade import compare as compare
-from .grade import grade as grade
+from .agents.service import OpenAIAgent as OpenAIAgent
 from .graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .graders.comprehension import PairwiseGrader as PairwiseGrader
+from .graders.comprehension import read_reply as read_reply
 from .graders.gold_answers import GoldAnswer as GoldAnswer
 from .graders.grader import BaseGrader as BaseGrader
 from .graders.grader import GraderWarning as GraderWarning
@@ -20,8 +18,6 @@ from .graders.grader import answer_of as answer_of
 from .graders.grader import ask_until_read as ask_until_read
 from .graders.grader import on_check as on_check
 from .graders.grader import verdicts_of as verdicts_of
-from .graders.replay import ReplayGrader as ReplayGrader
-from .graders.reply import read_reply as read_reply
 from .graders.task_graders import Contains as Contains
 from .graders.task_graders import LlmRubric as LlmRubric
 from .graders.task_graders import Pytest as Pytest
@@ -29,6 +25,10 @@ from .graders.task_graders import SuiteGrader as SuiteGrader
 from .graders.traces import TraceGrader as TraceGrader
 from .graders.traces import TraceJudge as TraceJudge
 from .probe import probe as probe
+from .replay import ReplayAgent as ReplayAgent
+from .replay import ReplayGrader as ReplayGrader
+from .run import compare as compare
+from .run import grade as grade
 from .run import run as run
 from .status import status as status
 from .study_file import read_study as read_study

@@ -42,9 +42,8 @@ from skillcomp.live.agents.agent import (
     settings_json,
     whole_hash,
 )
-from skillcomp.live.grade import grade
 from skillcomp.live.graders.task_graders import SuiteGrader
-from skillcomp.live.run import run
+from skillcomp.live.run import grade, run
 from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Skill, Suite
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean

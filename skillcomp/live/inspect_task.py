@@ -15,8 +15,8 @@ from skillcomp.io.event_streams import STOPPED
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redact
 from skillcomp.io.skills import read_skill
-from skillcomp.io.suite_files import names_of_files, suite_files
 from skillcomp.io.suites import read_suite
+from skillcomp.io.task_suites import names_of_files, suite_files
 from skillcomp.io.trigger_suites import CONTROLS, FILE, control_prompts, read_prompts
 from skillcomp.live.agents.agent import (
     Asked,

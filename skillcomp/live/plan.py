@@ -18,7 +18,7 @@ from skillcomp.io.files import INPUTS, JsonObject, digest, inside, is_below, lea
 from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
-from skillcomp.io.suite_files import file_place, names_of_files
+from skillcomp.io.task_suites import file_place, names_of_files
 from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 

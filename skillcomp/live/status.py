@@ -17,7 +17,6 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
-from skillcomp.live.ledger import uncollected_batches
 from skillcomp.live.plan import Key, Tried, tries
 
 # Matches the parts of a message that differ from try to try: ids, counts and times.
@@ -344,3 +343,40 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
         return ""
     first = mine.iloc[0]
     return f"; most often ({first['n']} times): {first['reason']}"
+
+
+def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], float]:
+    """Describe the batches of a stage whose answers were never collected, and price them.
+
+    Up to version 3, a study could send batches, which the table ``batches`` records. The answers
+    of a batch that was still under way are not collected any more. They may have been paid for, so
+    the budget counts their highest possible cost.
+
+    Returns
+    -------
+    dict of str to str
+        A note for each agent or grader. The name of a grader includes version and round.
+    float
+        Dollars, including batches that were given up. Batches of unknown cost count as 0.
+    """
+    under_way = {}
+    usd = 0.0
+    for row in store.records("batches"):
+        if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):
+            under_way[row["nonce"]] = row
+        elif row["event"] in ("collected", "dropped") and under_way.pop(row["nonce"], {}):
+            usd += row.get("usd") or 0.0
+    sizes = defaultdict(list)
+    for row in under_way.values():
+        usd += row.get("usd") or 0.0
+        name = row["purpose"].partition(":")[2]
+        # for a grading, the name ends with a slash and the name of a table
+        sizes[name.rsplit("/", 1)[0] if stage == "grade" else name].append(len(row["keys"]))
+    notes = {}
+    for name, n in sizes.items():
+        batches = "1 batch" if len(n) == 1 else f"{len(n)} batches"
+        notes[name] = (
+            f"{batches} with {plural(sum(n), 'request')} of an earlier version: the answers are "
+            "not collected any more; open questions are asked, and paid for, again"
+        )
+    return notes, usd

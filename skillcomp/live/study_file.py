@@ -1,10 +1,22 @@
-"""Read a STUDY.yaml, which describes a whole study, and report every fault with its line."""
+"""Read a STUDY.yaml, which describes a whole study, and report every fault with its line.
+
+Its agents and graders may be defined in other packages. With ``kind: python``, the key ``target:
+"my_module:MyAgent"`` names a class or function. Any other ``kind`` that is not built in must be
+the name of an entry point of an installed package, in the group ``skillcomp.agents`` or
+``skillcomp.graders``. A module is imported when its agent or grader is made, not when the study
+file is read.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
+from importlib.metadata import EntryPoint, entry_points
 from inspect import signature
 from os import PathLike
 from os.path import exists
@@ -26,14 +38,37 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from skillcomp import live
-from skillcomp.errors import StudyError, literal, suggest
-from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, line_of, read_yaml
+from skillcomp.errors import (
+    SkillcompError,
+    StudyError,
+    error_text,
+    literal,
+    require_known,
+    suggest,
+)
+from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, read_yaml, sentence_at
 from skillcomp.io.store import RunStore
 from skillcomp.live.agents.agent import Agent, Effort, JsonMode, Output, SkillIn
-from skillcomp.live.graders.prompts import ReplyForm, Style, Without
-from skillcomp.live.plugins import Group, build_from_target, build_installed, installed_kinds
+from skillcomp.live.graders.grader import ReplyForm, Style, Without
 from skillcomp.pricing import Price
 from skillcomp.records import Record, Suite
+
+Group = Literal["agents", "graders"]
+_MEMBERS = {
+    "agents": ("name", "model", "family", "settings", "ask", "aclose"),
+    "graders": ("name", "kind", "model", "family", "version", "grade", "aclose"),
+}
+_BASES = {"agents": "sc.live.BaseAgent", "graders": "sc.live.BaseGrader"}
+
+
+def installed_kinds(group: Group) -> dict[str, EntryPoint]:
+    """Return the entry points for agents or graders in installed packages, by kind."""
+    return {entry.name: entry for entry in entry_points(group=f"skillcomp.{group}")}
+
+
+def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
+    return StudyError(f"{where}: importing {module} failed: {error_text(cause)}")
+
 
 _KINDS: Mapping[Group, tuple[str, ...]] = {
     "agents": ("anthropic", "openai", "cli", "replay", "python"),
@@ -70,46 +105,45 @@ class _Spec(Record):
 class _Agent(_Spec):
     name: str | None = None
     timeout: PositiveFloat = 600.0
-    prices: list[Price] = Field(default_factory=list)
+    prices: list[Price] = []
 
 
-class _Anthropic(_Agent):
-    maker = "AnthropicAgent"
-    kind: Literal["anthropic"]
+class _Service(_Agent):
     model: str
-    effort: Effort | None = None
-    thinking: Literal["adaptive", "disabled", "between_tools"] | None = None
     max_tokens: PositiveInt = 16_000
-    cache: bool = True
-    cache_ttl: Literal["5m", "1h"] = "5m"
     max_retries: NonNegativeInt = 5
     base_url: str | None = None
 
 
-class _OpenAI(_Agent):
+class _Anthropic(_Service):
+    maker = "AnthropicAgent"
+    kind: Literal["anthropic"]
+    effort: Effort | None = None
+    thinking: Literal["adaptive", "disabled", "between_tools"] | None = None
+    cache: bool = True
+    cache_ttl: Literal["5m", "1h"] = "5m"
+
+
+class _OpenAI(_Service):
     maker = "OpenAIAgent"
     kind: Literal["openai"]
-    model: str
-    base_url: str | None = None
     key_env: str = "OPENAI_API_KEY"
     effort: str | None = None
-    max_tokens: PositiveInt = 16_000
     limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     json_mode: JsonMode = "schema"
     options: JsonObject | None = None
-    max_retries: NonNegativeInt = 5
 
 
 class _Cli(_Agent):
     kind: Literal["cli"]
     program: Literal["claude", "codex"] | None = None
     command: list[str] | None = Field(default=None, min_length=1)
-    extra: list[str] = Field(default_factory=list)
+    extra: list[str] = []
     model: str | None = None
     base_url: str | None = None
     skill_in: SkillIn = "auto"
     output: Output = "auto"
-    passed: list[str] = Field(default_factory=list)
+    passed: list[str] = []
 
     @model_validator(mode="after")
     def _one_way(self) -> _Cli:
@@ -159,28 +193,115 @@ class _Guest(_Spec):
 
     model_config = ConfigDict(extra="allow")
 
-    def arguments(self, folder: Path, place: str) -> JsonObject:
-        """Return the keys that are no fields of this model, and the agent of a grader."""
+    def load(self, folder: Path, place: str) -> Any:
+        """Return the class or function that makes the agent or grader."""
+        raise NotImplementedError
+
+    def build(self, folder: Path, place: str) -> Any:
+        """Call the class or function with the other keys, and check the object it returns."""
         arguments = dict(self.model_extra or {})
         if self.group == "graders" and (spec := getattr(self, "agent", None)) is not None:
             arguments["agent"] = spec.build(folder, f"{place}.agent")
-        return arguments
+        maker = self.load(folder, place)
+        # code in C may have no signature; the call itself then checks the arguments
+        by_name = {}
+        takes_any = True
+        with suppress(TypeError, ValueError):
+            parameters = inspect.signature(maker).parameters.values()
+            by_name = {
+                p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+            }
+            takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        for key in arguments:
+            if key not in by_name and not takes_any:
+                own = [name for name in type(self).model_fields if name != "agent"]
+                allowed = [*own, *by_name]
+                raise StudyError(
+                    f"{place}.{key}: not a known key; allowed: {', '.join(allowed)}."
+                    f"{suggest(key, allowed)}"
+                )
+        for name, parameter in by_name.items():
+            if parameter.default is parameter.empty and name not in arguments:
+                raise StudyError(f"{place}.{name}: missing.")
+        name = getattr(maker, "__qualname__", repr(maker))
+        try:
+            made = maker(**arguments)
+        except SkillcompError as cause:
+            raise StudyError(f"{place}: {cause}") from cause
+        except Exception as cause:  # code of another package may raise any exception
+            raise StudyError(f"{place}: {name} raised {error_text(cause)}") from cause
+        missing = [member for member in _MEMBERS[self.group] if not hasattr(made, member)]
+        if missing:
+            raise StudyError(
+                f"{place}: {name} returned {literal(made)}, without {', '.join(missing)}; allowed: "
+                f"an object with {', '.join(_MEMBERS[self.group])}, such as a {_BASES[self.group]}."
+            )
+        return made
 
 
 class _Python(_Guest):
     kind: Literal["python"]
     target: Annotated[str, AfterValidator(_checked_target)]
 
-    def build(self, folder: Path, place: str) -> Any:
-        arguments = self.arguments(folder, place)
-        return build_from_target(self.group, self.target, arguments, place=place, folder=folder)
+    def load(self, folder: Path, place: str) -> Any:
+        """Import the target.
+
+        The module is looked up on the import path of Python, then in the folder of the study file.
+        """
+        module_name, _, name = self.target.partition(":")
+        where = f"{place}.target: found {literal(self.target)}"
+        folder = folder.resolve()
+        if str(folder) not in sys.path:
+            # append the folder at the end, so that installed modules are found first
+            sys.path.append(str(folder))
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as cause:
+            if cause.name is None or not f"{module_name}.".startswith(f"{cause.name}."):
+                raise _import_failure(where, module_name, cause) from cause
+            near = suggest(module_name, [path.stem for path in folder.glob("*.py")])
+            raise StudyError(
+                f"{where}: there is no module '{cause.name}'; allowed: an installed module, or a "
+                f"file in {folder}.{near}"
+            ) from None
+        except Exception as cause:  # code of another package may raise any exception
+            raise _import_failure(where, module_name, cause) from cause
+        own = folder / f"{module_name.replace('.', '/')}.py"
+        file = getattr(module, "__file__", None)
+        if own.is_file() and (file is None or Path(file).resolve() != own):
+            raise StudyError(
+                f"{where}: module '{module_name}' is already {file or 'part of Python'}, not "
+                f"{own}; give the file another name."
+            )
+        if not hasattr(module, name):
+            names = [
+                key
+                for key, value in vars(module).items()
+                if callable(value)
+                and getattr(value, "__module__", None) == module_name
+                and not key.startswith("_")
+            ]
+            require_known(f"{where}: {module_name} has no", name, names, StudyError, label="there")
+        maker: Any = getattr(module, name)
+        if not callable(maker):
+            raise StudyError(
+                f"{where}, which is {literal(maker)}; allowed: a class, or a function that returns "
+                f"one of the {self.group}."
+            )
+        return maker
 
 
 class _Installed(_Guest):
     kind: str
 
-    def build(self, folder: Path, place: str) -> Any:
-        return build_installed(self.group, self.kind, self.arguments(folder, place), place=place)
+    def load(self, folder: Path, place: str) -> Any:
+        """Load the entry point for the kind."""
+        entry = installed_kinds(self.group)[self.kind]
+        try:
+            return entry.load()
+        except Exception as cause:
+            where = f"{place}.kind: found {literal(self.kind)}"
+            raise _import_failure(where, entry.value, cause) from cause
 
 
 def _validated_spec(group: Group, entry: Any, validate: Callable[[Any], Any]) -> Any:
@@ -202,24 +323,21 @@ _AgentSpec = Annotated[
 ]
 
 
-class _Comprehension(_Spec):
-    group, maker = "graders", "ComprehensionGrader"
-    kind: Literal["comprehension"] = "comprehension"
-    agent: _AgentSpec
-    style: Style = "forced"
-    version: str | None = None
-    name: str | None = None
-    ngram: PositiveInt = 6
-    without: list[Without] = Field(default_factory=list)
-    reply: ReplyForm = "plain"
-    template: Path | None = None
-
-
 class _Comparator(_Spec):
     maker = "PairwiseGrader"
     agent: _AgentSpec
     version: str | None = None
     name: str | None = None
+
+
+class _Comprehension(_Comparator):
+    group, maker = "graders", "ComprehensionGrader"
+    kind: Literal["comprehension"] = "comprehension"
+    style: Style = "forced"
+    ngram: PositiveInt = 6
+    without: list[Without] = []
+    reply: ReplyForm = "plain"
+    template: Path | None = None
 
 
 class _ReplayGrader(_Spec):
@@ -305,11 +423,11 @@ class StudyFile(Record):
     """
 
     store: Path
-    skills: list[Path] = Field(default_factory=list)
-    suites: list[Path] = Field(default_factory=list)
-    agents: list[_AgentSpec] = Field(default_factory=list)
-    graders: list[_GraderSpec] = Field(default_factory=list)
-    comparators: list[_Comparator] = Field(default_factory=list)
+    skills: list[Path] = []
+    suites: list[Path] = []
+    agents: list[_AgentSpec] = []
+    graders: list[_GraderSpec] = []
+    comparators: list[_Comparator] = []
     conditions: tuple[Literal["baseline", "skill", "placebo", "previous"], ...] = Field(
         default=("baseline", "skill"), min_length=1
     )
@@ -350,19 +468,8 @@ class StudyFile(Record):
         suites = [store.add_suite(_file_in(self.folder, path, "suites")) for path in self.suites]
         return suites or None
 
-    def build_agents(self) -> list[Agent]:
-        """Build the agents that the file lists."""
-        return self._build_all("agents")
-
-    def build_graders(self) -> list[live.LiveGrader]:
-        """Build the listed graders; the store must hold the suites that ``kind: suite`` grades."""
-        return self._build_all("graders")
-
-    def build_comparators(self) -> list[live.PairwiseGrader]:
-        """Build the comparators that the file lists."""
-        return self._build_all("comparators")
-
-    def _build_all(self, key: str) -> list[Any]:
+    def build(self, key: Literal["agents", "graders", "comparators"]) -> list[Any]:
+        """Make the agents, graders or comparators that are listed under a key."""
         built = []
         for position, spec in enumerate(getattr(self, key)):
             place = f"{key}[{position}]"
@@ -464,9 +571,7 @@ def read_study(path: str | PathLike[str], *, outside: bool = False) -> StudyFile
 def _fault_lines(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
     for fault in error.errors(include_url=False):
         loc = [part for at, part in enumerate(fault["loc"]) if not _is_tag(fault["loc"], at)]
-        place = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in loc).lstrip(".")
-        message = _fault_message(fault, str(loc[-1]) if loc else "")
-        yield f"line {line_of(node, loc)}: {place}: {message}"
+        yield sentence_at(node, loc, _fault_message(fault, str(loc[-1]) if loc else ""))
 
 
 _NOT_IN_FILE = {"folder", "outside"}

@@ -21,7 +21,7 @@ from subprocess import DEVNULL, Popen
 from typing import Any, Literal, Unpack
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 from tqdm.auto import tqdm
 
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
@@ -38,11 +38,18 @@ from skillcomp.io.files import (
 )
 from skillcomp.io.journal import active_writer
 from skillcomp.io.redaction import redact, redact_json
-from skillcomp.io.skill_creator_suites import KEPT, PLACES, prompts_by_skill
 from skillcomp.io.skills import FILE_NAME
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
-from skillcomp.io.trigger_suites import CONTROL, CONTROLS, FILE, control_prompts
+from skillcomp.io.trigger_suites import (
+    CONTROL,
+    CONTROLS,
+    FILE,
+    KEPT,
+    PLACES,
+    control_prompts,
+    prompts_by_skill,
+)
 from skillcomp.live.agents.agent import (
     PAID,
     Asked,
@@ -54,7 +61,6 @@ from skillcomp.live.agents.agent import (
 from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
 from skillcomp.live.engine import do_stage
-from skillcomp.live.grade import grade
 from skillcomp.live.graders.traces import (
     JUDGEMENT,
     TraceGrader,
@@ -67,7 +73,7 @@ from skillcomp.live.graders.traces import (
     usage,
 )
 from skillcomp.live.plan import cases_by_id, make_plan
-from skillcomp.live.run import AnswerWork
+from skillcomp.live.run import AnswerWork, grade
 from skillcomp.records import Case, Record, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
@@ -138,7 +144,7 @@ class TriggerPlan(TriggerSettings):
     cases: dict[str, str]
     judged: tuple[str, ...]
     neighbours: tuple[str, ...]
-    controls: dict[str, str] = Field(default_factory=dict)
+    controls: dict[str, str] = {}
     skillcomp: str | None = None
 
 

@@ -278,7 +278,7 @@ class GraderFrame(NamedTuple):
     sees_skill: bool = True
 
 
-# These numbers were fitted by least squares to the prompts of skillcomp.live.graders.prompts for
+# These numbers were fitted by least squares to the prompts of skillcomp.live.graders.grader for
 # the 84 cases of the pilot. There, quotes of the grader g2 have 66 characters on average, and
 # rationales have 75. A test compares the numbers with the templates.
 _FRAMES = {

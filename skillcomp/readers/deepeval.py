@@ -9,8 +9,16 @@ from typing import Any
 
 import pandas as pd
 
-from skillcomp.io.files import JsonObject, as_object, as_truth, number_at, objects_at, text_at
-from skillcomp.io.json_files import json_object, read_json
+from skillcomp.io.files import (
+    JsonObject,
+    as_object,
+    as_truth,
+    json_object,
+    number_at,
+    objects_at,
+    read_json,
+    text_at,
+)
 from skillcomp.readers.reader import Problems, Reader, rows_of_attempt
 
 # name that deepeval makes from the position of a test case without a name

@@ -16,12 +16,13 @@ from skillcomp.io.files import (
     as_number,
     as_object,
     files_below,
+    json_object,
     list_of_objects,
     number_at,
     object_at,
+    read_json,
     text_at,
 )
-from skillcomp.io.json_files import json_object, read_json
 from skillcomp.readers.reader import Problems, Reader, passes, rows_of_attempt
 
 FILE = "result.json"

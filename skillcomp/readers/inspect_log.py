@@ -11,8 +11,15 @@ from typing import Any
 import pandas as pd
 
 from skillcomp.errors import FrameError, extra_imports
-from skillcomp.io.files import JsonObject, as_object, as_text, list_of_objects, object_at, open_file
-from skillcomp.io.json_files import json_object
+from skillcomp.io.files import (
+    JsonObject,
+    as_object,
+    as_text,
+    json_object,
+    list_of_objects,
+    object_at,
+    open_file,
+)
 from skillcomp.readers.reader import Problems, Reader, passes, rows_of_attempt
 
 _LETTERS = {"C": True, "I": False, "N": False}

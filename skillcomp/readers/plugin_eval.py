@@ -16,13 +16,14 @@ from skillcomp.io.files import (
     as_object,
     as_text,
     as_truth,
+    json_object,
     list_of_objects,
     number_at,
     object_at,
     objects_at,
+    read_json,
     text_at,
 )
-from skillcomp.io.json_files import json_object, read_json
 from skillcomp.readers.reader import USE_OF_SKILL, Problems, Reader, one_line, rows_of_attempt
 
 _UPPER = re.compile(r"_([a-z])")

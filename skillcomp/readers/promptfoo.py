@@ -14,12 +14,14 @@ from skillcomp.io.files import (
     JsonObject,
     as_object,
     as_truth,
+    json_content,
+    listed_objects,
     number_at,
     object_at,
     objects_at,
+    read_json,
     text_at,
 )
-from skillcomp.io.json_files import json_content, listed_objects, read_json
 from skillcomp.readers.reader import USE_OF_SKILL, Problems, Reader, one_line, rows_of_attempt
 
 _ERROR = 2  # value of `failureReason` if the provider failed

@@ -42,9 +42,17 @@ from skillcomp.frames.table_files import (
 from skillcomp.frames.table_pairs import pairwise_of
 from skillcomp.frames.table_reader import changes_frame, warn_of_changes
 from skillcomp.frames.words import as_literal, distinct_words, truth_words
-from skillcomp.io.files import MAX_FILES, as_path, open_file, shown
+from skillcomp.io.files import (
+    MAX_BYTES,
+    MAX_RESULTS,
+    as_path,
+    forget_files,
+    json_content,
+    open_file,
+    read_json,
+    shown,
+)
 from skillcomp.io.journal import is_store
-from skillcomp.io.json_files import MAX_BYTES, forget_files, json_content, read_json
 from skillcomp.readers.deepeval import DeepevalReader
 from skillcomp.readers.harbor import HarborReader
 from skillcomp.readers.inspect_log import InspectReader
@@ -341,7 +349,7 @@ def _files_inside(folder: Path) -> list[Path]:
     """Return the files that may hold results, from a folder and its subfolders; none of a file."""
     pattern = [folder.glob("/".join(["*"] * depth)) for depth in range(1, _DEPTH + 1)]
     files = [file for level in pattern for file in level if file.suffix in _SUFFIXES]
-    if len(files) > MAX_FILES:
+    if len(files) > MAX_RESULTS:
         raise FrameError(f"{folder}: {len(files):,} files; name the file of results.")
     return sorted(file for file in files if file.is_file())
 

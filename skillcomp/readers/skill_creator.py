@@ -21,13 +21,16 @@ from skillcomp.io.files import (
     as_text,
     as_truth,
     files_below,
+    json_content,
+    json_object,
     list_of_objects,
+    listed_objects,
     number_at,
     object_at,
     objects_at,
+    read_json,
     text_at,
 )
-from skillcomp.io.json_files import json_content, json_object, listed_objects, read_json
 from skillcomp.io.study_overview import change_lines
 from skillcomp.readers.reader import Problems, Reader, rows_of_attempt
 

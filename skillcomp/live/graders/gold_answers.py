@@ -14,7 +14,6 @@ from skillcomp.errors import StudyError, require_known, suggest
 from skillcomp.io.files import JsonObject, read_own, strict_json
 from skillcomp.live.agents.agent import first_fault, whole_hash
 from skillcomp.records import Attempt, Record, Suite, Verdict
-from skillcomp.stats.intervals import wilson
 
 KEY = "gold_answers"
 PREFIX = "gold/"  # Only the attempt_ids of gold answers start with this.
@@ -155,6 +154,8 @@ class Agreement:
 
 def gold_agreement(answers: Collection[GoldAnswer], verdicts: Iterable[Verdict]) -> Agreement:
     """Compare a grader's verdicts on gold answers with the labels of these answers."""
+    from skillcomp.stats.intervals import wilson  # a run without gold answers needs no scipy
+
     judgements = {
         (row.attempt_id, row.check_id): row.passed for row in verdicts if row.status == "ok"
     }

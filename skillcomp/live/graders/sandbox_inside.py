@@ -289,12 +289,9 @@ class _Separation:
             return self.real_open(os.dup(copy.fileno()), mode, *words, **options)
 
     def _stat(self, path: Any, *words: Any, **options: Any) -> os.stat_result:
-        data = self._content(path)
-        if data is None:
+        if self._content(path) is None:
             return self.real_stat(path, *words, **options)
-        with tempfile.TemporaryFile() as copy:
-            copy.write(data)
-            copy.flush()
+        with self._open(path, "rb") as copy:
             return self.real_stat(copy.fileno())
 
     def _look(self, event: str, arguments: tuple[Any, ...]) -> None:

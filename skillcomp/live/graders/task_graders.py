@@ -18,12 +18,15 @@ from skillcomp.io.redaction import redacted_start
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
-from skillcomp.lint.lint_tests import executes_answer
+from skillcomp.lint.lint_suite import places_in_process
 from skillcomp.live.agents.agent import Agent, Reply, short_hash
+from skillcomp.live.graders.comprehension import gives_condition_away, read_item
 from skillcomp.live.graders.grader import (
+    RUBRIC,
     BaseGrader,
     Grading,
     Place,
+    RubricReply,
     answer_of,
     ask_until_read,
     blind,
@@ -31,8 +34,6 @@ from skillcomp.live.graders.grader import (
     failure,
     on_check,
 )
-from skillcomp.live.graders.prompts import RUBRIC, RubricReply
-from skillcomp.live.graders.reply import gives_condition_away, read_item
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
 from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, VerdictStatus
 
@@ -261,7 +262,7 @@ class Pytest(_TaskGrader):
                 timeout=self._timeout,
                 trusted=self.trusted,
                 core=core,
-                separate=not executes_answer(files, check.judge.test_file),
+                separate=not any(places_in_process(files, check.judge.test_file)),
             )
         finally:
             _cores[loop].put_nowait(core)
@@ -420,8 +421,7 @@ class SuiteGrader(_TaskGrader):
 
 
 def _read_fixtures(folder: Path) -> dict[str, bytes]:
-    names = [name for name in task_files(folder) if name.startswith(f"{FIXTURES}/")]
-    return {name: _file_of_judge(folder / name) for name in names}
+    return {name: _file_of_judge(folder / name) for name in task_files(folder, FIXTURES)}
 
 
 def _file_of_judge(file: Path) -> bytes:

@@ -34,6 +34,7 @@ from skillcomp.live.agents.agent import (
 from skillcomp.live.agents.process import LEFT, files_left, write_file
 from skillcomp.live.graders.grader import (
     BaseGrader,
+    GraderPrompt,
     Grading,
     Judged,
     Place,
@@ -41,7 +42,6 @@ from skillcomp.live.graders.grader import (
     on_check,
     verdicts_of,
 )
-from skillcomp.live.graders.prompts import GraderPrompt
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
 
 RULES = "1"  # Version of the rules in this module; part of the hash in TraceGrader.version.
