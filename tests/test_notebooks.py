@@ -22,8 +22,8 @@ from written_study import written
 import skillcomp as sc
 from benchmarks import simulated
 from skillcomp.errors import StudyError
+from skillcomp.report.chapters import find_notebooks
 from skillcomp.report.execute_notebooks import execute
-from skillcomp.report.notebooks import find_notebooks
 from skillcomp.report.show_sections import NOT_SHOWN as NOT_SHOWN_SIGN
 
 ROOT = Path(__file__).resolve().parent.parent

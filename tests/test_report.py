@@ -20,9 +20,8 @@ from benchmarks import simulated
 from skillcomp import RunStore, from_frame, report
 from skillcomp.errors import StudyError
 from skillcomp.report import execute_notebooks
-from skillcomp.report.chapters import chapter_of
+from skillcomp.report.chapters import chapter_of, find_notebooks
 from skillcomp.report.escaped_text import render
-from skillcomp.report.notebooks import find_notebooks
 from tools.write_notebooks import write_notebooks
 
 ROOT = Path(__file__).resolve().parent.parent

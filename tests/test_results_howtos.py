@@ -13,7 +13,7 @@ import pytest
 from test_bias_pairs import pairs_of
 
 import skillcomp as sc
-from skillcomp.report.notebooks import find_notebooks
+from skillcomp.report.chapters import find_notebooks
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 N = 6  # cases

@@ -14,8 +14,8 @@ import nbformat
 from PIL import Image
 from tqdm.auto import tqdm
 
+from skillcomp.report.chapters import find_notebooks
 from skillcomp.report.execute_notebooks import execute
-from skillcomp.report.notebooks import find_notebooks
 
 
 def write_notebooks(paths: Sequence[Path] | None = None, *, progress: bool = True) -> None:

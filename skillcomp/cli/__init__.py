@@ -304,7 +304,7 @@ def init(folder: _Folder) -> None:
 
 def notebooks(folder: _Folder) -> None:
     """Copy the notebooks, and the recorded data that they read, to a folder of your own."""
-    from skillcomp.report.notebooks import find_notebooks
+    from skillcomp.report.chapters import find_notebooks
 
     paths, copies = find_notebooks(every=True), folder / "notebooks"
     data = sc.datasets.path("pilot").parent
@@ -438,7 +438,7 @@ def report(
     settings : list of str, optional
         A parameter, such as GRADER=g1.
     """
-    from skillcomp.report.notebooks import find_notebooks
+    from skillcomp.report.chapters import find_notebooks
 
     paths = None
     if notebook:

@@ -22,10 +22,9 @@ from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
 from skillcomp.report.case_pages import Answers
-from skillcomp.report.default_grader import default_grader, frame_of
-from skillcomp.report.notebooks import NOT_SHOWN
+from skillcomp.report.chapters import NOT_SHOWN
+from skillcomp.report.default_grader import default_grader, frame_of, opened
 from skillcomp.report.page import write_answer
-from skillcomp.report.study_data import opened
 from skillcomp.stats.results import Fields
 from skillcomp.table import Table, table
 

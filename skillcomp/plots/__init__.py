@@ -9,11 +9,9 @@ Estimates with intervals (forest)
     ranks : ranks of graders by agreement with gold
     transfer : rates or deltas of near and far cases, and the gap between them
 
-Single cases (case_plots)
+Grids of cells and panels, and single cases (grids)
     cases : intervals, and below each of them the deltas of its cases
     case_map : pass rate of each case under each condition
-
-Grids of cells and panels (grids)
     dimensions : heat map of dimensions and conditions
     facet : any of these plots, one panel per level of a column
 

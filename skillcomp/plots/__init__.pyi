@@ -1,5 +1,3 @@
-from .case_plots import case_map as case_map
-from .case_plots import cases as cases
 from .charts import overlap as overlap
 from .charts import power as power
 from .charts import roc as roc
@@ -9,5 +7,7 @@ from .forest import corrected as corrected
 from .forest import estimates as estimates
 from .forest import ranks as ranks
 from .forest import transfer as transfer
+from .grids import case_map as case_map
+from .grids import cases as cases
 from .grids import dimensions as dimensions
 from .grids import facet as facet

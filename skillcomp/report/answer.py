@@ -38,21 +38,20 @@ from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement import FOUR
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
-from skillcomp.report.default_grader import default_reference
-from skillcomp.report.escaped_text import render
-from skillcomp.report.findings import findings
-from skillcomp.report.phrases import rows_of
-from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
-from skillcomp.report.study_data import (
+from skillcomp.report.default_grader import (
     StudyData,
     StudyEstimates,
     StudyOrPath,
     add_facts_on_grading,
+    default_reference,
     in_order_of,
     opened,
     study_data,
 )
-from skillcomp.report.verdict_sentences import is_short_of_cases, main_rows
+from skillcomp.report.escaped_text import render
+from skillcomp.report.findings import findings
+from skillcomp.report.phrases import is_short_of_cases, main_rows, rows_of
+from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 

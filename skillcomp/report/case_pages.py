@@ -28,7 +28,14 @@ from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.files import replace_file
 from skillcomp.io.redaction import with_fixed_secrets
 from skillcomp.records import Skill
-from skillcomp.report.default_grader import default_grader, default_reference
+from skillcomp.report.default_grader import (
+    Study,
+    StudyOrPath,
+    default_grader,
+    default_reference,
+    opened,
+    study_data,
+)
 from skillcomp.report.escaped_text import (
     Piece,
     absent,
@@ -39,9 +46,7 @@ from skillcomp.report.escaped_text import (
     template_text,
     text,
 )
-from skillcomp.report.phrases import bare, listing, signed
-from skillcomp.report.study_data import Study, StudyOrPath, opened, study_data
-from skillcomp.report.verdict_sentences import main_rows
+from skillcomp.report.phrases import bare, listing, main_rows, signed
 from skillcomp.style import CONDITION_LOOKS
 
 _PAGE_SIZE = 800_000  # A file has at most this number of characters, unless one case needs more.

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from skillcomp.errors import StudyError, extra_imports
-from skillcomp.report.notebooks import (
+from skillcomp.report.chapters import (
     INJECTED,
     NotebookError,
     blank_explorers,

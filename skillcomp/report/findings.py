@@ -8,17 +8,21 @@ import pandas as pd
 
 from skillcomp.contrast import MIN_SKILLS
 from skillcomp.frames.estimates import columns_of, require_columns
-from skillcomp.report.phrases import Sentence, Sentences, plural, skill_and_agent, unit_of
-from skillcomp.report.sentences import sentences_about
-from skillcomp.report.verdict_sentences import (
+from skillcomp.report.phrases import (
+    Sentence,
+    Sentences,
     headline_sentences,
     is_overturned,
     is_short_of_cases,
     main_rows,
     overall_sentences,
+    plural,
     row_sentences,
     settling_sentences,
+    skill_and_agent,
+    unit_of,
 )
+from skillcomp.report.sentences import sentences_about
 from skillcomp.stats.repeats import RUNS_DIFFER
 
 _LIMITS = ["estimate", "ci_low", "ci_high"]

@@ -43,16 +43,20 @@ from skillcomp.ngrams import Tokenizer
 from skillcomp.report import phrases as say
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, draw_headline
 from skillcomp.report.case_pages import write_case_pages
-from skillcomp.report.chapters import ENDINGS, Chapter, Figure, chapter_of, figure_of
-from skillcomp.report.default_grader import frame_of
+from skillcomp.report.chapters import (
+    ENDINGS,
+    Chapter,
+    Figure,
+    chapter_of,
+    figure_of,
+    find_notebooks,
+)
+from skillcomp.report.default_grader import Study, StudyOrPath, frame_of, opened
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF, findings
-from skillcomp.report.notebooks import find_notebooks
-from skillcomp.report.phrases import listing, treatment, unit_of
+from skillcomp.report.phrases import is_unconfirmed, listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
-from skillcomp.report.study_data import Study, StudyOrPath, opened
-from skillcomp.report.verdict_sentences import is_unconfirmed, main_rows
 from skillcomp.skillverdicts.corrected_deltas import NAIVE
 from skillcomp.skillverdicts.decide_verdicts import check_margin
 from skillcomp.stats.bounded import IntervalRule

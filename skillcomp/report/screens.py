@@ -13,7 +13,7 @@ from skillcomp import bias, correction, overlap, plots, reliability, style
 from skillcomp.frames.estimates import interval_of, ordered
 from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.overlap.candidates import COPIES
-from skillcomp.report.default_grader import first_grader
+from skillcomp.report.default_grader import StudyData, StudyEstimates, first_grader, in_order_of
 from skillcomp.report.phrases import (
     fields_of,
     filled,
@@ -24,7 +24,6 @@ from skillcomp.report.phrases import (
     with_estimate,
 )
 from skillcomp.report.sentences import copy_rule, flagged_texts, rows_by_name, sentences_about
-from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
 from skillcomp.stats.results import Fields, units_needed
 from skillcomp.style import called
 from skillcomp.table import Table

@@ -14,6 +14,7 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.reference_labels import ADJUDICATED
 from skillcomp.io.study_overview import change_lines
 from skillcomp.report.phrases import (
+    RATES,
     Row,
     Sentence,
     Sentences,
@@ -38,9 +39,9 @@ from skillcomp.report.phrases import (
     signed,
     size,
     treatment,
+    verdict_sentences,
     with_estimate,
 )
-from skillcomp.report.verdict_sentences import RATES, verdict_sentences
 from skillcomp.stats.results import Fields
 from skillcomp.style import called
 

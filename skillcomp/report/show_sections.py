@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from skillcomp.errors import SkillcompError, StudyError, extra_imports
-from skillcomp.report.notebooks import NOT_SHOWN
+from skillcomp.report.chapters import NOT_SHOWN
 from skillcomp.table import Table
 
 with extra_imports("lab", "a section of a notebook"):

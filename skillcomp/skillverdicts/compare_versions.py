@@ -14,8 +14,11 @@ from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import AMOUNTS, CASE, GRADER_KEYS, Amount
 from skillcomp.frames.estimates import By, columns_of, listed, prepared, require_reference
-from skillcomp.skillverdicts.decide_verdicts import check_margin, first_that_holds
-from skillcomp.skillverdicts.worst_case import with_missing_attempts
+from skillcomp.skillverdicts.decide_verdicts import (
+    check_margin,
+    first_that_holds,
+    with_missing_attempts,
+)
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields, join_notes
 
