@@ -7,30 +7,43 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import Value, claim, claimed, few_skills, lost_attempts
+from skillcomp.contrast import (
+    BoundedValue,
+    Bounds,
+    claim,
+    claimed,
+    few_skills,
+    lost_attempts,
+)
 from skillcomp.correction.estimators import (
     ESTIMATORS,
+    POOLED,
+    SCORES,
     Draw,
     Errors,
     Group,
     Sides,
+    Skills,
     Tables,
     differential_tests,
     errors_of,
     estimates_by_name,
     have_equal_chances,
     key_of,
+    n_with_gold,
     tables,
     unrecorded,
 )
-from skillcomp.errors import plural, require_known
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
     check_settings,
     estimates,
+    grouped,
     groups,
     listed,
     ordered,
@@ -53,7 +66,7 @@ from skillcomp.stats.results import (
 )
 
 Estimator = Literal[
-    "auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"
+    "auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi", "pooled"
 ]
 
 # The smallest number of cases with gold for which the coverage of the prediction-powered interval
@@ -61,6 +74,10 @@ Estimator = Literal[
 FEWEST_GOLD = 10
 # If more than this share of the cases with gold has no verdict, ppi is not recommended.
 LOST_GOLD = 0.05
+# A skill borrows the error rates of the others if the p-value of equal error rates is above this.
+MAY_BORROW = 0.2
+# The smallest p-value of a test whether answers with gold of their own contradict a calibration set
+SIGNIFICANT = 0.05
 # The note of an estimate contains this text if imagined errors of the grader (errors that gold did
 # not show) were added to the variance.
 SAFEGUARD = "imagined errors"
@@ -74,7 +91,8 @@ def rate(
     gold: pd.DataFrame,
     *,
     by: By = (),
-    value: Value = "share_passed",
+    value: BoundedValue = "share_passed",
+    bounds: Bounds = None,
     estimator: Estimator = "auto",
     gold_drawn: Drawn = "random",
     drawn_by: str | None = None,
@@ -129,6 +147,7 @@ def rate(
         gold,
         by=names,
         value=value,
+        bounds=bounds,
         cases=cases,
         checks=checks,
         gold_drawn=gold_drawn,
@@ -146,7 +165,8 @@ def delta(
     gold: pd.DataFrame,
     *,
     by: By = (),
-    value: Value = "share_passed",
+    value: BoundedValue = "share_passed",
+    bounds: Bounds = None,
     estimator: Estimator = "auto",
     reference: str = "baseline",
     gold_drawn: Drawn = "random",
@@ -311,6 +331,7 @@ def delta(
         gold,
         by=listed(by),
         value=value,
+        bounds=bounds,
         cases=cases,
         checks=checks,
         gold_drawn=gold_drawn,
@@ -352,8 +373,13 @@ def _estimated_rows(
     reference: str | None = None,
 ) -> pd.DataFrame:
     """Return the rows of :func:`rate` or, with a reference, of :func:`delta`, in every group."""
-    require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
-    requested = ESTIMATORS if estimator == "auto" else (estimator,)
+    require_known("estimator: found", estimator, ("auto", *ESTIMATORS, POOLED))
+    if estimator == POOLED and "skill" not in made.by:
+        raise FrameError(
+            f"estimator='{POOLED}' pools the error rates of skills: by= needs 'skill'."
+        )
+    every = (*ESTIMATORS, POOLED) if "skill" in made.by else ESTIMATORS
+    requested = every if estimator == "auto" else (estimator,)
     require_reference(made.cases["condition"], reference)
     compared = [
         (values, group, [condition] if reference is None else [condition, reference])
@@ -369,10 +395,16 @@ def _estimated_rows(
             name: claimed(each, group.claim, join_notes(each.note, group.claim))
             for name, each in intervals.items()
         }
-        own, n_gold = group.errors[names[0]], group.n_gold(*names)
+        own, n_gold = group.used_errors(names[0]), group.n_gold(*names)
         chosen = choose(
             group, names, intervals, n_gold, made.draw, *made.label_notes(values, names)
         )
+        if made.value == "score":
+            low, high = made.ends
+            intervals = {
+                name: each.times(high - low, 0.0 if reference else low)
+                for name, each in intervals.items()
+            }
         about = {**values, "condition": names[0], "n_gold": n_gold}
         about |= {**error_columns(own), "youden": own.j, "gold_drawn": made.draw.words}
         sides = [group.sides[name] for name in names]
@@ -380,11 +412,11 @@ def _estimated_rows(
             lost = lost_attempts(sides, [""])
         else:
             lost = lost_attempts(sides)
-            base = group.errors[reference]
+            base = group.used_errors(reference)
             tests = differential_tests(*(group.units[name] for name in names))
             about |= {
                 **error_columns(base, "reference_"),
-                "delta_youden": own.j - base.j,
+                "delta_youden": group.errors[names[0]].j - group.errors[reference].j,
                 "p_differential": math.nan if group.by_strata else tests.either.p_value,
                 "reference": reference,
             }
@@ -422,15 +454,14 @@ def choose(
 ) -> tuple[str, str]:
     """Return the name of the recommended estimator (empty if there is none), and the reason.
 
-    The choice does not depend on the widths of the intervals, because the narrower of two intervals
-    misses the true value too often: an interval of ``gold_only`` that was chosen in this way
-    contained it in only 86 to 89 % of simulated studies with rates near 0 and 1. ``strays`` is the
-    note on gold labels that match no attempt, ``settled`` the note on labels by several labellers.
+    No estimator is recommended whose interval is wider than that of valid gold alone. ``strays`` is
+    the note on gold labels that match no attempt, ``settled`` the note on labels by several
+    labellers.
     """
     sides = {name: group.sides[name] for name in conditions}
     choice = _without_a_draw(group, sides, intervals, n_gold, draw)
-    name, why = choice or _by_a_draw(sides, intervals, n_gold)
-    if name and OUTSIDE in intervals[name].note:
+    name, why = choice or _by_a_draw(group, sides, intervals, n_gold)
+    if name and OUTSIDE in intervals[name].note and group.calibration is None:
         why = f"{name}: {intervals[name].note}. Such an estimate is never recommended"
         name = ""
     part = "" if group.by_strata else _partial_gold_note(sides)
@@ -448,13 +479,17 @@ def _without_a_draw(
 
     In that case, `_by_a_draw` chooses.
     """
-    without = [name for name in sides if group.n_gold(name) == 0]
-    if without:
-        return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
+    few = f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
     no_limits = math.isnan(intervals["gold_only"].low)
     if complete(sides.values()) and not no_limits:
         return "gold_only", "every attempt carries gold: the grader is not needed"
-    few = f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
+    if draw.gold_drawn == "separate":
+        if math.isnan(intervals["rogan_gladen_pooled"].low):
+            return "", intervals["rogan_gladen_pooled"].note
+        return ("", few) if n_gold < FEWEST_GOLD else _by_calibration(group, sides, n_gold)
+    without = [name for name in sides if group.n_gold(name) == 0]
+    if without:
+        return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
     if draw.problem:
         return "", draw.problem
     if draw.gold_drawn == "verdict":
@@ -468,23 +503,42 @@ def _without_a_draw(
         for name, cases in sides.items()
         if have_equal_chances(cases) and name in group.shares
     }
-    if unequal := unequal_shares(alike):
-        return "", unequal
+    unequal = unequal_shares(alike, draw.gold_drawn)
     if draw.gold_drawn == "chosen":
         if math.isnan(intervals["rogan_gladen_by_arm"].low):
-            return "", "gold was chosen, and a condition lacks gold passes or gold fails"
-        return "rogan_gladen_by_arm", (
-            "gold was chosen, not drawn: right if the error rates of each condition carry over to "
-            "its other attempts"
-        )
+            note = intervals["rogan_gladen_by_arm"].note
+            why = note if note == SCORES else "a condition lacks gold passes or gold fails"
+            return "", join_notes(f"gold was chosen, and {why}", unequal)
+        # gold chosen by what it was expected to say leaves the error rates as they are
+        right = "gold was chosen, not drawn: right if the error rates of each condition carry over "
+        return "rogan_gladen_by_arm", join_notes(f"{right}to its other attempts", unequal)
+    if unequal:
+        return "", unequal
     if n_gold < FEWEST_GOLD:
         return "", few
     unknown = unrecorded(sides.values())
     return ("", unknown) if unknown else None
 
 
-def _by_a_draw(sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, str]:
-    """Recommend ``ppi``, ``gold_only`` or none, for gold that was drawn at random."""
+def _by_calibration(group: Group, sides: Sides, n_gold: int) -> tuple[str, str]:
+    """Recommend error rates of a calibration set; say if gold on the compared answers differs."""
+    notes = []
+    n_own = sum(map(n_with_gold, sides.values()))
+    if n_own:
+        notes.append(f"gold on {plural(n_own, 'compared case')} only checks these error rates")
+    for name in sides:
+        p_value = differential_tests(group.units[name], group.calibration).either.p_value
+        if p_value < SIGNIFICANT:
+            notes.append(f"by this gold, those of '{name}' differ (p = {p_value:.2g})")
+    right = "right if its error rates carry over to all conditions"
+    return "rogan_gladen_pooled", join_notes(
+        f"a calibration set of {plural(n_gold, 'case')}: {right}", *notes
+    )
+
+
+def _by_a_draw(group: Group, sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, str]:
+    """Recommend an estimator or none, for gold that was drawn at random."""
+    width = {name: each.high - each.low for name, each in intervals.items()}
     note, no_ppi = intervals["ppi"].note, math.isnan(intervals["ppi"].low)
     equal = all(map(have_equal_chances, sides.values()))
     no_gold_only = not equal or math.isnan(intervals["gold_only"].low)
@@ -501,6 +555,18 @@ def _by_a_draw(sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, st
         why = "cases drawn with unequal chances, which gold alone does not weigh"
     elif no_ppi:
         name, why = "gold_only", "no prediction-powered interval"
+    elif not no_gold_only and width["ppi"] >= width["gold_only"]:
+        name, why = "gold_only", "narrower than ppi"
+    if equal and not no_gold_only and group.skills:
+        p_value = group.skills.p_equal(list(sides))
+        narrow = width[POOLED] < min(width["gold_only"], width[name])
+        others = f"the error rates of {group.skills.n - 1} other skills (p of equal rates"
+        if narrow and p_value > MAY_BORROW:
+            return POOLED, f"{drawn}; this skill borrows {others} {p_value:.2g})"
+        if narrow:
+            why = join_notes(why, f"not {others} {p_value:.2g}: at most {MAY_BORROW:g})")
+        else:
+            why = join_notes(why, "no narrower with the error rates of other skills")
     imagined = name == "ppi" and SAFEGUARD in note
     rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
     unseen = f"by their chances {UNSEEN}" if UNSEEN in note else ""
@@ -532,7 +598,8 @@ def rows_of(
     for word in estimators:
         interval = intervals[word]
         by_gold = replace(interval, n=columns["n_gold"])
-        has_width = word != "naive" and columns["n_gold"] > 0
+        # the widths are in points
+        has_width = word != "naive" and columns["n_gold"] > 0 and not measure.endswith("_score")
         wide = note_on_width(by_gold, "cases with gold") if has_width else ""
         noted = interval.with_note("" if word == "gold_only" else lost, wide)
         needed = needed_columns(by_gold if has_width else undefined("", ""))
@@ -560,7 +627,7 @@ def error_columns(own: Errors, prefix: str = "") -> Fields:
 
 def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> Parts:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
-    labelled, shares = made.labelled(), made.shares_labelled()
+    labelled, shares, parts = made.labelled(), made.shares_labelled(), []
     # a group without gold has no strata
     no_units = made.units.iloc[:0].drop(columns="stratum", errors="ignore")
     for values, part in groups(made.cases, made.by):
@@ -570,7 +637,56 @@ def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> P
             if not few_skills(part["skill"].nunique()):
                 name = "skill"
         known = {c: shares[(*key, c)] for c in part["condition"] if (*key, c) in shares}
-        yield values, _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
+        group = _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
+        if made.value == "score":
+            nothing = undefined("", SCORES, ci_level, 0.0)
+            none = Errors(nothing, nothing)
+            group = group._replace(errors=dict.fromkeys(group.errors, none), pooled=none)
+        if (calibration := made.calibration_of(values)) is not None:
+            pooled = group.pooled
+            if made.value != "score":
+                (pooled,) = errors_of([calibration], ci_level)
+            group = group._replace(pooled=pooled, calibration=calibration)
+        parts.append((values, group))
+    can_pool = made.value != "score" and made.draw.gold_drawn in ("random", "chosen")
+    if "skill" in made.by and can_pool:
+        return _with_skills(parts, [name for name in made.by if name != "skill"], ci_level)
+    return parts
+
+
+def _with_skills(
+    parts: Sequence[tuple[Fields, Group]], keys: Sequence[str], ci_level: float
+) -> Parts:
+    """Add the error rates of all skills to the groups with equal values of ``keys``."""
+    families: dict[Any, list[int]] = {}
+    for number, (values, _) in enumerate(parts):
+        families.setdefault(key_of(values, keys), []).append(number)
+    result = list(parts)
+    for numbers in families.values():
+        family = [parts[number][1] for number in numbers]
+        errors, counts = {}, {}
+        for name in dict.fromkeys(name for group in family for name in group.units):
+            units = pd.concat(
+                group.units[name].assign(place=place)
+                for place, group in enumerate(family)
+                if name in group.units
+            )
+            units["cluster"] = grouped(units, ["place", "cluster"]).ngroup()
+            (errors[name],) = errors_of([units], ci_level)
+            units = units.dropna(subset="verdict")
+            wrong = units["verdict"].ne(units["gold"])
+            kinds = [units["gold"].eq(truth) for truth in (1.0, 0.0)]
+            counts[name] = np.array(
+                [
+                    [np.bincount(units["place"][rows], minlength=len(family)) for rows in counted]
+                    for counted in ((kind & wrong, kind) for kind in kinds)
+                ]
+            )
+        if len(family) > 1:
+            for place, number in enumerate(numbers):
+                skills = Skills(errors, counts, place)
+                result[number] = parts[number][0], family[place]._replace(skills=skills)
+    return result
 
 
 def _group_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from skillcomp.contrast import Contrast, Units, Value, between, lost_attempts
 from skillcomp.correction.delta_and_rate import labelled_groups
 from skillcomp.correction.estimators import differential_tests, tables
+from skillcomp.errors import require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
@@ -19,6 +21,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
+from skillcomp.frames.reference_labels import CALIBRATION, Drawn
 from skillcomp.stats.grader_errors import youden_difference
 from skillcomp.stats.results import Interval, join_notes
 
@@ -33,6 +36,8 @@ def differential(
     by: By = (),
     value: Value = "share_passed",
     reference: str = "baseline",
+    gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
     cases: pd.DataFrame | None = None,
     checks: Checks = "all",
     ci_level: float = 0.95,
@@ -49,6 +54,11 @@ def differential(
         Whether errors are counted on single checks or on whole attempts.
     reference : str, default "baseline"
         Condition with which every other condition is compared.
+    gold_drawn, drawn_by : object
+        As in :func:`skillcomp.correction.delta`. If gold is ``"separate"``, the calibration set has
+        rows, too, with the condition ``calibration``; the other conditions have the error rates of
+        their own labels, if there are any. With ``"verdict"`` the rates are weighted within strata,
+        and differences have no p-value.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster.
     checks : {"all", "shared"}, default "all"
@@ -93,16 +103,32 @@ def differential(
     names = listed(by, "condition")
     what = "correction.differential"
     check_settings(what, ci_level)
-    made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)
+    require_known(f"{what}: value: found", value, get_args(Value))
+    made = tables(
+        verdicts,
+        gold,
+        by=names,
+        value=value,
+        cases=cases,
+        checks=checks,
+        gold_drawn=gold_drawn,
+        drawn_by=drawn_by,
+        what=what,
+    )
     require_reference(made.cases["condition"], reference)
     rows = []
     for values, group in labelled_groups(made, ci_level):
-        errors, units = group.errors, group.units
+        units = group.units
+        errors = group.errors | ({} if group.calibration is None else {CALIBRATION: group.pooled})
         for condition, own in errors.items():
             made_rows = [row(name, getattr(own, name)) for name in (*_RATES, "youden")]
-            if condition != reference and reference in errors:
-                tests = differential_tests(units[condition], units[reference])
-                items = pd.concat([units[condition], units[reference]])
+            if reference in errors and condition not in (reference, CALIBRATION):
+                # the tests and intervals do not weigh gold drawn by verdict
+                sides = [
+                    units[name].iloc[: 0 if group.by_strata else None]
+                    for name in (condition, reference)
+                ]
+                items, tests = pd.concat(sides), differential_tests(*sides)
                 changes = _changes_by_gold(items, (reference, condition), ci_level)
                 base = errors[reference]
                 pair = tests.sensitivity, tests.specificity

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import hypergeom
+from scipy.stats import beta, hypergeom
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import bounded_means
@@ -219,6 +219,45 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     note = "" if len(defined) == 2 else "only one of the two can be tested"
     # Compute Holm's smallest p-value here, because statsmodels takes 0.2 s per call.
     return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
+
+
+def error_limits(
+    error_rate: Interval, labels: float, ci_level: float
+) -> tuple[float, float, float]:
+    """Return an error rate with its Jeffreys limits; without labels 0, with limits 0 and 1."""
+    if not labels > 0:
+        return 0.0, 0.0, 1.0
+    wrong, tail = labels * error_rate.estimate, (1.0 - ci_level) / 2.0
+    shape = wrong + 0.5, labels - wrong + 0.5
+    low = float(beta.ppf(tail, *shape)) if wrong > 0 else 0.0
+    high = float(beta.isf(tail, *shape)) if wrong < labels else 1.0
+    return error_rate.estimate, low, high
+
+
+def equal_errors(errors: ArrayLike, labels: ArrayLike) -> Floats:
+    """Test, for each group, whether its error rates are those of the other groups.
+
+    Parameters
+    ----------
+    errors, labels : array_like of int, shape (kinds, groups)
+        Numbers of errors, and of gold labels, of each kind: missed passes and false passes under
+        each condition.
+
+    Returns
+    -------
+    ndarray of float, shape (groups,)
+        Exact p-values: twice the smallest two-sided mid-p value of the kinds, given the totals.
+
+    Examples
+    --------
+    >>> equal_errors([[0, 0, 8]], [[14, 14, 14]]).round(3).tolist()
+    [0.096, 0.096, 0.0]
+    """
+    wrong, n = np.asarray(errors), np.asarray(labels)
+    chance = hypergeom(n.sum(1, keepdims=True), wrong.sum(1, keepdims=True), n)
+    below = chance.cdf(wrong) - chance.pmf(wrong) / 2.0
+    both_sides = np.minimum(1.0, 2.0 * np.minimum(below, 1.0 - below))
+    return np.asarray(np.minimum(1.0, 2.0 * both_sides.min(0)), float)
 
 
 def youden(sensitivity: Interval, specificity: Interval) -> Interval:
