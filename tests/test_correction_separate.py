@@ -201,3 +201,19 @@ def test_scores_of_0_and_1_are_corrected_as_passes() -> None:
     scores = sc.correction.delta(*ones, value="score", bounds=(0, 1)).set_index("estimator")
     for name in ("naive", "gold_only", "ppi"):
         assert scores.loc[name, same].tolist() == pytest.approx(passes.loc[name, same].tolist())
+
+
+def test_a_calibration_set_is_no_arm_of_frames_reports_and_stores(tmp_path) -> None:
+    labels = GOLD.set_index("attempt_id")["passed"]
+    table = VERDICTS.assign(label=VERDICTS["attempt_id"].map(labels).astype("boolean"))
+    named = {"skill": None, "case": "case_id", "gold": "label", "grader": "grader"}
+    made = sc.from_frame(table, **named, **SEPARATE)
+    again = sc.read_results(made.save(tmp_path / "saved"))
+    for own in (made, again):
+        assert set(own.outcomes["condition"]) == {"baseline", "skill"}
+        answer = sc.report.answer(own)
+        text = " ".join(answer.findings["sentence"])
+        assert "by +80 points" in text and "under calibration" not in text
+        decided = answer.frames["decided"]
+        assert decided["condition"].tolist() == ["skill"]
+        assert decided["estimator"].tolist() == ["rogan_gladen_pooled"]

@@ -12,7 +12,7 @@ from skillcomp import correction
 Rng = np.random.Generator
 BATCH = 25  # studies in one call with by=
 GAIN = 0.3
-SHOWN = "gain shown"  # a share without a rule
+SHOWN = "gain of 30 points not shown"  # a share of rows, without a rule
 Found = tuple[str, float, float, float]  # quantity, true value, lower and upper limit
 
 

@@ -110,7 +110,7 @@ def rate(
 
     Parameters
     ----------
-    verdicts, gold, by, value, estimator, gold_drawn, drawn_by : object
+    verdicts, gold, by, value, bounds, estimator, gold_drawn, drawn_by : object
         As in :func:`delta`.
     cases, checks, weight, cluster, ci_level, interval : object
         As in :func:`delta`.
@@ -119,7 +119,8 @@ def rate(
     -------
     pandas.DataFrame
         One row per ``by``, condition and estimator, with the estimates columns. The measure is
-        ``rate_share_passed`` or ``rate_passed``; estimates are from 0 to 1. ``estimator``,
+        ``rate_share_passed``, ``rate_passed`` or ``rate_score``; estimates are from 0 to 1, or in
+        the unit of the score. ``estimator``,
         ``recommended``, ``reason`` and ``gold_drawn`` are as in :func:`delta`. ``n_gold`` counts
         the cases with gold; ``n_for_half_width_20`` and ``n_for_half_width_10`` are as in
         :func:`delta`. ``sensitivity``, ``specificity`` and ``youden`` are those of the grader
@@ -138,7 +139,10 @@ def rate(
     Notes
     -----
     The recommended estimator is chosen as in :func:`delta`. ``naive`` and ``gold_only`` have the
-    interval of :func:`skillcomp.deltas.rates`, ``gold_only`` always with ``"bounded"``.
+    interval of :func:`skillcomp.deltas.rates`, ``gold_only`` always with ``"bounded"``. With a
+    calibration set of 20 labels of each kind and 100 answers, the interval of ``rate`` covered the
+    true rate in 94.6 to 98.4 % of 1,500 simulated studies of each of four designs. With a grader
+    near chance (Youden's J .4) and 1,000 answers it covered 93.2 %.
     """
     names = listed(by, "condition")
     check_settings("correction.rate", ci_level)
@@ -198,23 +202,36 @@ def delta(
         adjudicated label of a check exists, it is used. Otherwise the only label is used, or the
         label on which all labellers agree. ``reason`` counts the labels that were adjudicated,
         agreed or disputed. If no estimator is recommended, it also counts the labels that match no
-        attempt.
+        attempt. With ``value="score"`` gold has a column ``score`` in place of ``passed``.
     by : str or sequence of str, default ()
         Columns to group by, such as ``["grader", "skill"]``.
-    value : {"share_passed", "passed"}, default "share_passed"
-        What is averaged: the share of checks passed, or whether the attempt passes every check.
+    value : {"share_passed", "passed", "score"}, default "share_passed"
+        What is averaged: the share of checks passed, whether the attempt passes every check, or
+        the mean score of its checks.
+    bounds : tuple of float, optional
+        For scores, the lowest and the highest score that an attempt can have, such as ``(1, 5)``.
+        Estimates, limits and standard errors are then in the unit of the score.
     estimator : str, default "auto"
         ``"auto"`` returns the rows of every estimator. The name of an estimator returns only the
-        rows of this estimator.
+        rows of this estimator. ``"pooled"`` states that the error rates under a condition are the
+        same for all skills; it needs ``by="skill"``.
     reference : str, default "baseline"
         Condition with which every other condition is compared.
-    gold_drawn : {"random", "chosen", "verdict"}, default "random"
+    gold_drawn : {"random", "chosen", "verdict", "separate"}, default "random"
         ``"random"``: the cases or repeats with gold were drawn at random. ``"chosen"``: they were
         selected, for instance the doubtful ones first. ``ppi`` and ``gold_only`` are then biased,
         and ``rogan_gladen_by_arm`` is recommended. ``"verdict"``: answers or checks were drawn by
         the verdicts of graders, at random among those with equal verdicts, for instance all fails
         and a part of the passes. ``gold_only`` is then weighted within strata of condition and
-        verdict, as are sensitivity and specificity; the other corrections are NaN.
+        verdict, as are sensitivity and specificity; the other corrections are NaN. ``"separate"``:
+        gold is a calibration set of its own. Its verdicts are rows of ``verdicts`` with the
+        condition ``calibration``, which is not compared with the others; its cases, checks and
+        skills may be others. The grader's sensitivity and specificity are those of the whole set
+        (of the grader; by another column of ``by`` only if the set has all values of the column),
+        and ``rogan_gladen_pooled`` is recommended. Gold on compared answers only tests whether
+        these error rates carry over to them. What you state is not overruled: ``"chosen"`` and
+        ``"separate"`` keep their estimator, with a caution in ``reason`` where labels contradict
+        it. ``"random"`` and ``drawn_by`` lose it, because such labels would bias it.
     drawn_by : str, optional
         With ``gold_drawn="verdict"``, the grader that gave the verdicts by which gold was drawn. By
         default, gold counts as drawn by the pattern of the verdicts of all graders in ``verdicts``.
@@ -242,12 +259,14 @@ def delta(
     -------
     pandas.DataFrame
         One row per ``by``, condition other than the reference, and estimator: estimates columns
-        (measure ``delta_share_passed`` or ``delta_passed``, estimate from -1 to 1) and
+        (measure ``delta_share_passed``, ``delta_passed`` or ``delta_score``, estimate from -1 to 1
+        or in the unit of the score) and
 
         - estimator: ``naive`` (the grader as it is), ``gold_only`` (cases with gold under both
           conditions), ``rogan_gladen_pooled`` (one sensitivity and specificity for all
           conditions), ``rogan_gladen_by_arm`` (those of each condition), ``ppi`` (PPI++ on paired
-          differences);
+          differences) and, with ``by="skill"``, ``pooled`` (error rates of each condition, pooled
+          over the skills). For scores, which have no error rates, those that need them are NaN;
         - recommended: True for the recommended estimator, in at most one row per ``by`` and
           condition; reason: why this estimator is recommended, or why no estimator is;
         - gold_drawn: how gold was drawn, in words;
@@ -258,12 +277,13 @@ def delta(
           width of the interval to 0.2 and 0.1 (:func:`skillcomp.stats.units_needed`), if the number
           of cases without gold grows in proportion; NaN for ``naive``. The note states them where
           half of the width is above 0.2. To plan for a fixed number of cases use
-          :func:`skillcomp.planning.gold_needed`;
+          :func:`skillcomp.planning.gold_needed`. NaN for scores;
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
           (condition minus reference), p_differential (test that the error rates are equal under
           both conditions, clustered by case; the smaller of two p-values after Holm; NaN if gold
           was drawn by verdict). These columns pool skills and checks: see the notes of
-          :func:`differential`.
+          :func:`differential`. With a calibration set, the first four are those of the set, the
+          last two those of gold on compared answers.
 
         The estimate is NaN with a note if gold does not suffice for it.
 
@@ -283,31 +303,44 @@ def delta(
     The recommended estimator is
 
     - ``gold_only`` if every check of every attempt has gold;
-    - ``ppi`` if at least 10 cases drawn at random have gold. It makes no assumption about the
-      grader's errors. If the grader errs on fewer than five gold cases in one direction, the
-      variance is increased as if gold showed one more error in each direction; ``note`` and
-      ``reason`` state this. ``ppi`` is recommended even if the interval of ``gold_only`` is
-      narrower. In simulations with rates near 0 and 1, a rule that chose the narrower of the two
-      used an interval of ``gold_only`` that contained the true value in only 86 to 89 % of studies;
+    - ``ppi`` or ``gold_only``, whichever has the narrower interval, if at least 10 cases drawn at
+      random have gold. Neither makes an assumption about the grader's errors. If the grader errs on
+      fewer than five gold cases in one direction, the variance of ``ppi`` is increased as if gold
+      showed one more error in each direction; ``note`` and ``reason`` state this;
+    - ``pooled`` for a skill of such a study if its interval is narrower than both, and the error
+      rates of the skill may be those of the other skills: the exact p-value of
+      :func:`skillcomp.stats.grader_errors.equal_errors` is above 0.2. ``reason`` states it;
     - ``rogan_gladen_by_arm`` if the cases with gold were selected. It assumes that the grader's
       error rates under a condition are the same for attempts with and without gold;
+    - ``rogan_gladen_pooled`` with a calibration set of at least 10 cases. The delta then has the
+      sign of the uncorrected one. ``note`` states how far the sensitivity or specificity under the
+      condition would have to be from the others to turn the sign;
     - ``gold_only`` if gold was drawn by verdict and covers at least 10 cases: Begg and Greenes'
       correction, with the interval of :func:`skillcomp.stats.intervals.weighted_rate` and, for
       a delta, the difference of two such intervals;
     - otherwise no estimator. No estimator is recommended, either, if the labelled shares of passes
       and of fails differ too much for a random draw, or if the estimate is outside its range before
-      it is clipped.
+      it is clipped (with a calibration set, the clipped estimate is recommended).
 
-    The recommended estimator never pools the error rates of conditions, because a pooled correction
-    can be worse than none. The choice does not depend on p_differential, a test of little power.
+    Without a calibration set, the recommended estimator never pools the error rates of conditions,
+    because a pooled correction can be worse than none. The choice does not depend on
+    p_differential, a test of little power. The limits of the Rogan-Gladen estimators are those of
+    Fieller. With a calibration set of 20 labels of each kind and 100 cases, the interval of the
+    delta covered 95.3 to 96.6 % of 1,500 simulated studies of each of four designs.
     The labelled shares of passes and of fails differ too much if at most one random draw in a
     thousand would show such a difference (a score test, clustered by case). This is not tested if
     the recorded inclusion probabilities are unequal.
 
-    The recommended interval was checked in 1500 simulated studies without a true effect. Their
+    With six skills of 14 cases, gold on one of two repeats and 3 % errors, a gain of 30 points was
+    shown in 42 % of 600 rows of skills, and 98 to 99 % of the intervals covered the true gain. For
+    a skill with which alone the grader was lenient (30 % false passes), 95 % did (100 studies). In
+    nine further designs, with rates near 0 and 1 and gold on a part of the cases, 97 % or more of
+    720 intervals each did.
+
+    The ppi interval was checked in 1500 simulated studies without a true effect. Their
     grader was more lenient with the skill: sensitivity and specificity were .96 and .70 with the
     skill, and .90 and .85 in the baseline. In six designs of 14 to 60 cases, with gold on 14 to 40
-    of them, the recommended interval contained 0 in 94 to 97 % of the studies, and the naive
+    of them, the ppi interval contained 0 in 94 to 97 % of the studies, and the naive
     interval in 27 to 64 %.
 
     References

@@ -259,6 +259,11 @@ NAME_DRAWN_BY = "label some there or name the grader by whose verdict gold was d
 DOUBTED = 0.001
 
 
+def compared_rows(rows: pd.DataFrame, gold_drawn: str) -> pd.DataFrame:
+    """Leave out the answers of a calibration set: they are not compared with the others."""
+    return rows[rows["condition"].ne(CALIBRATION)] if gold_drawn == "separate" else rows
+
+
 def check_draw(gold_drawn: str, drawn_by: str | None, graders: pd.Series, what: str) -> None:
     """Raise FrameError if ``gold_drawn`` is unknown or ``drawn_by`` is not a grader."""
     require_known("gold_drawn: found", gold_drawn, get_args(Drawn))
