@@ -25,8 +25,8 @@ from skillcomp.correction.estimators import (
     Draw,
     Errors,
     Group,
+    OfSkills,
     Sides,
-    Skills,
     Tables,
     differential_tests,
     errors_of,
@@ -43,7 +43,6 @@ from skillcomp.frames.estimates import (
     By,
     check_settings,
     estimates,
-    grouped,
     groups,
     listed,
     ordered,
@@ -53,6 +52,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import Drawn, unequal_shares
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.grader_errors import equal_errors
 from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import (
     NEEDED,
@@ -144,12 +144,15 @@ def rate(
     true rate in 94.6 to 98.4 % of 1,500 simulated studies of each of four designs. With a grader
     near chance (Youden's J .4) and 1,000 answers it covered 93.2 %.
     """
-    names = listed(by, "condition")
-    check_settings("correction.rate", ci_level)
-    made = tables(
+    return _corrected_rows(
         verdicts,
         gold,
-        by=names,
+        [None],
+        estimator,
+        ci_level,
+        interval,
+        what="correction.rate",
+        by=listed(by, "condition"),
         value=value,
         bounds=bounds,
         cases=cases,
@@ -158,10 +161,8 @@ def rate(
         drawn_by=drawn_by,
         weight=weight,
         cluster=cluster,
-        what="correction.rate",
         compares=False,
     )
-    return _estimated_rows(made, labelled_groups(made, ci_level), estimator, ci_level, interval)
 
 
 def delta(
@@ -358,10 +359,13 @@ def delta(
     >>> found.loc[found["recommended"], "estimator"].tolist()
     ['ppi']
     """
-    check_settings("correction.delta", ci_level)
-    made = tables(
+    return _corrected_rows(
         verdicts,
         gold,
+        [reference],
+        estimator,
+        ci_level,
+        interval,
         by=listed(by),
         value=value,
         bounds=bounds,
@@ -371,30 +375,42 @@ def delta(
         drawn_by=drawn_by,
         weight=weight,
         cluster=cluster,
-        what="correction.delta",
     )
-    parts = labelled_groups(made, ci_level, deltas=True)
-    return _estimated_rows(made, parts, estimator, ci_level, interval, reference)
 
 
 def delta_with_rates(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     *,
-    by: Sequence[str],
     reference: str,
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
     **about: Any,
 ) -> pd.DataFrame:
     """Return the rows of :func:`delta`, then those of :func:`rate`, from one join with gold."""
-    check_settings("correction.delta", ci_level)
-    made = tables(verdicts, gold, by=by, what="correction.delta", **about)
-    parts = list(labelled_groups(made, ci_level, deltas=True))
-    own = labelled_groups(made, ci_level) if made.cluster == "skill" else parts
-    deltas = _estimated_rows(made, parts, "auto", ci_level, interval, reference)
-    rates = _estimated_rows(made, own, "auto", ci_level, interval)
-    return pd.concat([deltas, rates], ignore_index=True)
+    how = "auto", ci_level, interval
+    return _corrected_rows(verdicts, gold, [reference, None], *how, **about)
+
+
+def _corrected_rows(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    references: Sequence[str | None],
+    estimator: str,
+    ci_level: float,
+    interval: IntervalRule,
+    what: str = "correction.delta",
+    **about: Any,
+) -> pd.DataFrame:
+    """Return the rows of :func:`delta` for each reference, or of :func:`rate` for None."""
+    check_settings(what, ci_level)
+    made = tables(verdicts, gold, what=what, **about)
+    rows: list[pd.DataFrame] = []
+    for reference in references:
+        if not rows or made.cluster == "skill":
+            parts = list(labelled_groups(made, ci_level, deltas=reference is not None))
+        rows.append(_estimated_rows(made, parts, estimator, ci_level, interval, reference))
+    return pd.concat(rows, ignore_index=True)
 
 
 def _estimated_rows(
@@ -571,39 +587,40 @@ def _by_calibration(group: Group, sides: Sides, n_gold: int) -> tuple[str, str]:
 
 def _by_a_draw(group: Group, sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, str]:
     """Recommend an estimator or none, for gold that was drawn at random."""
+    note, equal = intervals["ppi"].note, all(map(have_equal_chances, sides.values()))
+    unbounded = {name for name, each in intervals.items() if math.isnan(each.low)}
+    if not equal:
+        unbounded |= {"gold_only", POOLED}
     width = {name: each.high - each.low for name, each in intervals.items()}
-    note, no_ppi = intervals["ppi"].note, math.isnan(intervals["ppi"].low)
-    equal = all(map(have_equal_chances, sides.values()))
-    no_gold_only = not equal or math.isnan(intervals["gold_only"].low)
-    if no_ppi and no_gold_only:
+    width |= dict.fromkeys(unbounded, math.inf)
+    name = "ppi" if width["ppi"] < width["gold_only"] else "gold_only"
+    if width[name] == math.inf:
         return "", note
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
-    name, why = "ppi", ""
     lacks_verdict = pd.concat(s.loc[s["gold"].notna(), "verdict"].isna() for s in sides.values())
     n_lost, n_with_gold = lacks_verdict.sum(), len(lacks_verdict)
     if n_lost > LOST_GOLD * n_with_gold:
         lost = f"{n_lost} of {n_with_gold} cases with gold have no verdict, and ppi leaves them out"
-        return ("", lost) if no_gold_only else ("gold_only", f"{drawn}; {lost}")
-    if not equal:
-        why = "cases drawn with unequal chances, which gold alone does not weigh"
-    elif no_ppi:
-        name, why = "gold_only", "no prediction-powered interval"
-    elif not no_gold_only and width["ppi"] >= width["gold_only"]:
-        name, why = "gold_only", "narrower than ppi"
-    if equal and not no_gold_only and group.skills:
-        p_value = group.skills.p_equal(list(sides))
-        narrow = width[POOLED] < min(width["gold_only"], width[name])
-        others = f"the error rates of {group.skills.n - 1} other skills (p of equal rates"
-        if narrow and p_value > MAY_BORROW:
-            return POOLED, f"{drawn}; this skill borrows {others} {p_value:.2g})"
-        if narrow:
-            why = join_notes(why, f"not {others} {p_value:.2g}: at most {MAY_BORROW:g})")
-        else:
-            why = join_notes(why, "no narrower with the error rates of other skills")
+        return ("", lost) if width["gold_only"] == math.inf else ("gold_only", f"{drawn}; {lost}")
     imagined = name == "ppi" and SAFEGUARD in note
-    rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
-    unseen = f"by their chances {UNSEEN}" if UNSEEN in note else ""
-    return name, join_notes(drawn, rests, why, unseen)
+    whys = [drawn, FEW_ERRORS if imagined else "nothing assumed of the grader's errors"]
+    if not equal:
+        whys.append("cases drawn with unequal chances, which gold alone does not weigh")
+    elif name == "gold_only":
+        whys.append("ppi is no narrower")
+    whys.append(f"by their chances {UNSEEN}" if UNSEEN in note else "")
+    if width[POOLED] < math.inf:
+        skills = [group.skills[side] for side in sides]
+        p_value = min(1.0, 2.0 * min(each.p_equal for each in skills))
+        others = f"the error rates of {skills[0].n - 1} other skills"
+        p_text = f"(p of equal rates {p_value:.2g})"
+        if width[POOLED] >= width[name]:
+            whys.append(f"no narrower with {others}")
+        elif p_value > MAY_BORROW:
+            return POOLED, f"{drawn}; this skill borrows {others} {p_text}"
+        else:
+            whys.append(f"not {others} {p_text}")
+    return name, join_notes(*whys)
 
 
 def _partial_gold_note(sides: Sides) -> str:
@@ -660,7 +677,9 @@ def error_columns(own: Errors, prefix: str = "") -> Fields:
 
 def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> Parts:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
-    labelled, shares, parts = made.labelled(), made.shares_labelled(), []
+    labelled, shares = made.labelled(), made.shares_labelled()
+    pooled_keys = [name for name in made.by if name != "skill"]
+    of_skills = _errors_of_skills(made, pooled_keys, ci_level)
     # a group without gold has no strata
     no_units = made.units.iloc[:0].drop(columns="stratum", errors="ignore")
     for values, part in groups(made.cases, made.by):
@@ -680,46 +699,40 @@ def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> P
             if made.value != "score":
                 (pooled,) = errors_of([calibration], ci_level)
             group = group._replace(pooled=pooled, calibration=calibration)
-        parts.append((values, group))
-    can_pool = made.value != "score" and made.draw.gold_drawn in ("random", "chosen")
-    if "skill" in made.by and can_pool:
-        return _with_skills(parts, [name for name in made.by if name != "skill"], ci_level)
-    return parts
+        skills = of_skills.get(key_of(values, pooled_keys), {})
+        own = {
+            c: skills[c][values["skill"]]
+            for c in group.sides
+            if values.get("skill") in skills.get(c, {})
+        }
+        yield values, group._replace(skills=own)
 
 
-def _with_skills(
-    parts: Sequence[tuple[Fields, Group]], keys: Sequence[str], ci_level: float
-) -> Parts:
-    """Add the error rates of all skills to the groups with equal values of ``keys``."""
-    families: dict[Any, list[int]] = {}
-    for number, (values, _) in enumerate(parts):
-        families.setdefault(key_of(values, keys), []).append(number)
-    result = list(parts)
-    for numbers in families.values():
-        family = [parts[number][1] for number in numbers]
-        errors, counts = {}, {}
-        for name in dict.fromkeys(name for group in family for name in group.units):
-            units = pd.concat(
-                group.units[name].assign(place=place)
-                for place, group in enumerate(family)
-                if name in group.units
-            )
-            units["cluster"] = grouped(units, ["place", "cluster"]).ngroup()
-            (errors[name],) = errors_of([units], ci_level)
-            units = units.dropna(subset="verdict")
-            wrong = units["verdict"].ne(units["gold"])
-            kinds = [units["gold"].eq(truth) for truth in (1.0, 0.0)]
-            counts[name] = np.array(
-                [
-                    [np.bincount(units["place"][rows], minlength=len(family)) for rows in counted]
-                    for counted in ((kind & wrong, kind) for kind in kinds)
-                ]
-            )
-        if len(family) > 1:
-            for place, number in enumerate(numbers):
-                skills = Skills(errors, counts, place)
-                result[number] = parts[number][0], family[place]._replace(skills=skills)
-    return result
+def _errors_of_skills(
+    made: Tables, keys: Sequence[str], ci_level: float
+) -> dict[tuple[Any, ...], dict[str, dict[str, OfSkills]]]:
+    """Return error rates over all skills by values of ``keys``, condition and skill.
+
+    They are empty unless ``by`` has the skill, and gold is a sample of answers that pass or fail.
+    """
+    found: dict[tuple[Any, ...], dict[str, dict[str, OfSkills]]] = {}
+    usual = made.draw.gold_drawn in ("random", "chosen") and made.value != "score"
+    units = made.units.dropna(subset=["gold", "verdict"])
+    units = units if usual and "skill" in made.by else units.iloc[:0]
+    for values, rows in groups(units, [*keys, "condition"]):
+        place, skills = pd.factorize(rows["skill"])
+        wrong, passes = rows["verdict"].ne(rows["gold"]), rows["gold"].eq(1.0)
+        kinds = [
+            [np.bincount(place, kind & counted, len(skills)) for kind in (passes, ~passes)]
+            for counted in (wrong, True)
+        ]
+        (errors,) = errors_of([rows], ci_level)
+        each = {
+            skill: OfSkills(len(skills), errors, p_value)
+            for skill, p_value in zip(skills, equal_errors(*kinds), strict=True)
+        }
+        found.setdefault(key_of(values, keys), {})[values["condition"]] = each
+    return found
 
 
 def _group_of(

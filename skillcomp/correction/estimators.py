@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -39,7 +39,6 @@ from skillcomp.frames.reference_labels import (
     CALIBRATION,
     NAME_DRAWN_BY,
     Drawn,
-    attempt_passed,
     check_draw,
     draw_words,
     drawn_strata,
@@ -66,7 +65,6 @@ from skillcomp.stats.bounded import (
 from skillcomp.stats.grader_errors import (
     DifferentialTests,
     differential_misclassification,
-    equal_errors,
     error_limits,
     rates_against_gold,
     youden,
@@ -87,7 +85,6 @@ _PLACE = [*CASE, "condition", "attempt_id"]
 _MADE = ("chance", "stratum", WEIGHT, "n_checks", "settled_by")
 Sides = dict[str, pd.DataFrame]  # The rows of each condition.
 ByGroup = dict[tuple[Any, ...], pd.DataFrame]  # The rows of each group, by the values of `by`.
-Counts = NDArray[np.int64]
 
 
 class Draw(NamedTuple):
@@ -308,13 +305,11 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: BoundedValue) -> p
         frame["verdict"] = share_of_checks(frame["_met"], frame["_seen"], n_checks)
         frame["gold"] = share_of_checks(frame["_gold_met"], n_gold, n_checks)
         on_gold = frame["_both_met"] / frame["_both"].where(frame["_both"].gt(0))
-    elif value == "score":
+    else:
         frame["verdict"] = (frame["_met"] / n_checks).where(frame["_seen"].eq(n_checks))
         frame["gold"] = (frame["_gold_met"] / n_checks).where(whole)
-        on_gold = frame["verdict"]
-    else:
-        frame["verdict"] = attempt_passed(frame["_met"], frame["_seen"], n_checks)
-        frame["gold"] = frame["_gold_met"].eq(n_gold).astype("float64").where(whole)
+        if value == "passed":
+            frame[["verdict", "gold"]] = np.floor(frame[["verdict", "gold"]])
         on_gold = frame["verdict"]
     labelled = frame["gold"].notna()
     sparse = n_gold.gt(0) & ~labelled
@@ -429,11 +424,6 @@ class Errors(NamedTuple):
     def youden(self) -> Interval:
         """Estimate of Youden's J with its interval."""
         return youden(self.sensitivity, self.specificity)
-
-    @property
-    def n_labels(self) -> float:
-        """Number of gold labels with a verdict."""
-        return self.sensitivity.n + self.specificity.n
 
     @property
     def j(self) -> float:
@@ -612,41 +602,37 @@ def rogan_gladen(
 
 
 def pooled_over_skills(
-    naive: Interval, rates: Sequence[float], errors: Sequence[Errors], n_gold: int, n_skills: int
+    naive: Interval, rates: Sequence[float], skills: Sequence[OfSkills], n_gold: int
 ) -> Interval:
     """Compute the rate of a condition, or the delta of two, with error rates of several skills.
 
-    ``rates`` and ``errors`` belong to the conditions. Each rate is that of Rogan and Gladen. A
+    ``rates`` and ``skills`` belong to the conditions. Each rate is that of Rogan and Gladen. A
     limit is the root of a sum of squares: the distance of the naive limit, divided by the mean J,
     and the effect of the Jeffreys limits of each error rate. An error rate without labels may have
     any value.
     """
-    label = f"Rogan-Gladen by condition, error rates of {n_skills} skills"
-    missing = [own.sensitivity.note for own in errors if own.n_labels == 0]
-    if math.isnan(naive.low) or missing:
-        return undefined(label, missing[0] if missing else naive.note, naive.ci_level, 0.0)
-    estimate, youdens = 0.0, []
-    squares = {-1.0: 0.0, 1.0: 0.0}  # of the distances to the lower and the upper limit
-    for sign, rate, own in zip((1.0, -1.0), rates, errors, strict=False):
-        (fn, fn_low, fn_high), (fp, fp_low, fp_high) = (
+    label = f"Rogan-Gladen by condition, error rates of {skills[0].n} skills"
+    if math.isnan(naive.low):
+        return undefined(label, naive.note, naive.ci_level, 0.0)
+    estimate, squares, youdens = 0.0, np.zeros(2), []
+    for sign, rate, (_, errors, _) in zip((1, -1), rates, skills, strict=False):
+        fn, fp = (
             error_limits(each.complement, _effective_labels(each), naive.ci_level)
-            for each in (own.sensitivity, own.specificity)
+            for each in (errors.sensitivity, errors.specificity)
         )
-        if fn + fp >= 1.0:
+        if fn[0] + fp[0] >= 1.0:
             return undefined(label, NO_BETTER, naive.ci_level, n_gold)
-        j = max(1.0 - fn - fp, _LEAST_YOUDEN)
-        true = min(max((rate - fp) / j, 0.0), 1.0)
-        missed, false = true / j, (1.0 - true) / j
-        squares[sign] += (missed * (fn_high - fn)) ** 2 + (false * (fp - fp_low)) ** 2
-        squares[-sign] += (missed * (fn - fn_low)) ** 2 + (false * (fp_high - fp)) ** 2
+        youdens.append(max(1.0 - fn[0] - fp[0], _LEAST_YOUDEN))
+        true = min(max((rate - fp[0]) / youdens[-1], 0.0), 1.0)
+        # squared distances to the lower and to the upper limit; those of the reference exchanged
+        moved = (true * (fn[1:] - fn[0])) ** 2 + ((1.0 - true) * (fp[:0:-1] - fp[0])) ** 2
+        squares += moved[::sign] / youdens[-1] ** 2
         estimate += sign * true
-        youdens.append(j)
-    j, least = sum(youdens) / len(youdens), 1.0 - len(youdens)
-    down, up = (naive.estimate - naive.low) / j, (naive.high - naive.estimate) / j
-    low = max(estimate - math.sqrt(down**2 + squares[-1.0]), least)
-    high = min(estimate + math.sqrt(up**2 + squares[1.0]), 1.0)
+    ends = (np.array([naive.low, naive.high]) - naive.estimate) / np.mean(youdens)
+    down, up = np.sqrt(ends**2 + squares)
+    low, high = max(estimate - down, 1.0 - len(youdens)), min(estimate + up, 1.0)
     method = f"{label}, {naive.method}"
-    return Interval(estimate, low, high, naive.ci_level, method, "", n_gold)
+    return Interval(estimate, float(low), float(high), naive.ci_level, method, "", n_gold)
 
 
 def turning_note(rates: Sequence[Interval], errors: Errors, condition: str) -> str:
@@ -703,26 +689,12 @@ def difference_of_rates(first: Interval, second: Interval, label: str) -> Interv
     )
 
 
-class Skills(NamedTuple):
-    """Error rates by condition over several skills, and the place of one skill among them.
+class OfSkills(NamedTuple):
+    """Error rates under a condition over ``n`` skills, and the p-value of those of one skill."""
 
-    ``counts`` has, for each condition, the numbers of errors and of labels (second axis) by kind of
-    gold label (first axis) and skill (last axis).
-    """
-
-    errors: dict[str, Errors]
-    counts: dict[str, Counts]
-    place: int
-
-    @property
-    def n(self) -> int:
-        """Number of skills."""
-        return int(next(iter(self.counts.values())).shape[-1])
-
-    def p_equal(self, conditions: Sequence[str]) -> float:
-        """Return the p-value of equal error rates of this skill and of the others."""
-        errors, labels = np.concatenate([self.counts[name] for name in conditions]).swapaxes(0, 1)
-        return float(equal_errors(errors, labels)[self.place])
+    n: int
+    errors: Errors
+    p_equal: float
 
 
 class Group(NamedTuple):
@@ -731,8 +703,8 @@ class Group(NamedTuple):
     Each dict has conditions as keys. ``pooled`` holds the error rates over all conditions,
     ``shares`` the shares of passes and of fails that have gold. ``by_strata`` is True if gold was
     drawn by verdict. ``claim`` is a note on skills as clusters. If gold is separate, the error
-    rates are those of the units ``calibration``. ``skills`` has the error rates of all skills, if
-    the groups are skills.
+    rates are those of the units ``calibration``. ``skills`` has the error rates of all skills by
+    condition, if the groups are skills.
     """
 
     sides: Sides
@@ -743,7 +715,7 @@ class Group(NamedTuple):
     by_strata: bool
     claim: str
     calibration: pd.DataFrame | None = None
-    skills: Skills | None = None
+    skills: Mapping[str, OfSkills] = MappingProxyType({})
 
     def used_errors(self, condition: str) -> Errors:
         """Return the error rates for a condition: its own, or those of the calibration set."""
@@ -817,12 +789,13 @@ def _by_estimator(
         pooled = pooled.with_note(turns, first=group.pooled.pooled_note)
     estimated = (naive, plain["gold"], pooled, by_condition, ppi_estimate(sides, ci_level))
     found = dict(zip(ESTIMATORS, estimated, strict=True))
-    found[POOLED] = undefined("", NO_OTHERS, ci_level, 0.0)
-    if group.skills:
+    over = undefined("", NO_OTHERS, ci_level, 0.0)
+    skills = [group.skills[name] for name in conditions if name in group.skills]
+    if len(skills) == len(conditions) and min(each.n for each in skills) > 1:
         shares = [rate["verdict"].estimate for rate in own]
-        errors = [group.skills.errors[name] for name in conditions]
-        over = pooled_over_skills(naive, shares, errors, group.n_gold(*conditions), group.skills.n)
-        found[POOLED] = _with_p_value(over) if is_delta else over
+        over = pooled_over_skills(naive, shares, skills, group.n_gold(*conditions))
+        over = _with_p_value(over) if is_delta else over
+    found[POOLED] = over
     return found
 
 

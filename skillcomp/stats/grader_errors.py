@@ -221,17 +221,14 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
 
 
-def error_limits(
-    error_rate: Interval, labels: float, ci_level: float
-) -> tuple[float, float, float]:
+def error_limits(error_rate: Interval, labels: float, ci_level: float) -> Floats:
     """Return an error rate with its Jeffreys limits; without labels 0, with limits 0 and 1."""
     if not labels > 0:
-        return 0.0, 0.0, 1.0
-    wrong, tail = labels * error_rate.estimate, (1.0 - ci_level) / 2.0
-    shape = wrong + 0.5, labels - wrong + 0.5
-    low = float(beta.ppf(tail, *shape)) if wrong > 0 else 0.0
-    high = float(beta.isf(tail, *shape)) if wrong < labels else 1.0
-    return error_rate.estimate, low, high
+        return np.array([0.0, 0.0, 1.0])
+    rate, tail = error_rate.estimate, (1.0 - ci_level) / 2.0
+    shape = labels * rate + 0.5, labels * (1.0 - rate) + 0.5
+    low, high = (float(beta.ppf(p, *shape)) for p in (tail, 1.0 - tail))
+    return np.array([rate, low if rate > 0 else 0.0, high if rate < 1 else 1.0])
 
 
 def equal_errors(errors: ArrayLike, labels: ArrayLike) -> Floats:
@@ -240,24 +237,24 @@ def equal_errors(errors: ArrayLike, labels: ArrayLike) -> Floats:
     Parameters
     ----------
     errors, labels : array_like of int, shape (kinds, groups)
-        Numbers of errors, and of gold labels, of each kind: missed passes and false passes under
-        each condition.
+        Numbers of errors, and of gold labels, of each kind: missed passes and false passes.
 
     Returns
     -------
     ndarray of float, shape (groups,)
-        Exact p-values: twice the smallest two-sided mid-p value of the kinds, given the totals.
+        The smallest two-sided mid-p value of the kinds, given their totals; exact. Twice the
+        smallest one of all conditions tests them together.
 
     Examples
     --------
     >>> equal_errors([[0, 0, 8]], [[14, 14, 14]]).round(3).tolist()
-    [0.096, 0.096, 0.0]
+    [0.048, 0.048, 0.0]
     """
     wrong, n = np.asarray(errors), np.asarray(labels)
     chance = hypergeom(n.sum(1, keepdims=True), wrong.sum(1, keepdims=True), n)
     below = chance.cdf(wrong) - chance.pmf(wrong) / 2.0
-    both_sides = np.minimum(1.0, 2.0 * np.minimum(below, 1.0 - below))
-    return np.asarray(np.minimum(1.0, 2.0 * both_sides.min(0)), float)
+    two_sided: Floats = np.minimum(1.0, 2.0 * np.minimum(below, 1.0 - below)).min(0)
+    return two_sided
 
 
 def youden(sensitivity: Interval, specificity: Interval) -> Interval:
