@@ -357,7 +357,7 @@ def delta(
     >>> verdicts, gold = sc.frames.verdicts(pilot), sc.frames.gold(pilot)
     >>> found = delta(verdicts[verdicts["grader"].eq("g2")], gold)
     >>> found.loc[found["recommended"], "estimator"].tolist()
-    ['ppi']
+    ['gold_only']
     """
     return _corrected_rows(
         verdicts,

@@ -248,10 +248,10 @@ def tables(
     calibration = None
     if gold_drawn == "separate":
         in_set = joined["condition"].eq(CALIBRATION)
-        if not in_set.any():
+        if in_set.nunique() < 2:
             raise FrameError(
-                f"{what}: {argument('gold_drawn', gold_drawn)}, but no verdict is on a calibration "
-                f"set. Give its answers the condition '{CALIBRATION}'."
+                f"{what}: {argument('gold_drawn', gold_drawn)} needs verdicts on a calibration set "
+                f"(with the condition '{CALIBRATION}') and on answers under other conditions."
             )
         alone: dict[str, Any] = {"cluster": "case", "weight": None, "compares": False}
         calibration, _ = verdict_table(joined[in_set], cases, **how, **alone)

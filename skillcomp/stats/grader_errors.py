@@ -248,7 +248,7 @@ def equal_errors(errors: ArrayLike, labels: ArrayLike) -> Floats:
     Examples
     --------
     >>> equal_errors([[0, 0, 8]], [[14, 14, 14]]).round(3).tolist()
-    [0.048, 0.048, 0.0]
+    [0.026, 0.026, 0.0]
     """
     wrong, n = np.asarray(errors), np.asarray(labels)
     chance = hypergeom(n.sum(1, keepdims=True), wrong.sum(1, keepdims=True), n)
