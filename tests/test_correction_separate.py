@@ -86,7 +86,7 @@ def test_the_set_is_that_of_the_grader_and_may_cover_other_skills_and_checks() -
 
 def test_what_is_unknown_of_a_calibration_set_is_said() -> None:
     for part in (SET, VERDICTS.drop(SET.index)):
-        with pytest.raises(FrameError, match="'calibration'.* and on answers under other"):
+        with pytest.raises(FrameError, match=r"'calibration'.* and on answers under other"):
             sc.correction.rate(part, GOLD, **SEPARATE)
     for labels, why in (
         (GOLD[GOLD["passed"]], "no gold label fails with a verdict"),

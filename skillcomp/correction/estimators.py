@@ -675,17 +675,15 @@ def _effective_labels(rate: Interval) -> float:
 def difference_of_rates(first: Interval, second: Interval, label: str) -> Interval:
     """Compute the difference of two corrected rates, first - second; NaN if one has no limits."""
     difference = first.minus(second)
-    if math.isnan(difference.low):
-        # Use the notes of the rates without limits, because only they explain the missing limits.
-        whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
-        return undefined(label, join_notes(*dict.fromkeys(whys)), first.ci_level, 0.0)
+    # if limits are missing, only the notes of the rates without limits explain it
+    rates = [rate for rate in (first, second) if math.isnan(rate.low)] or [first, second]
     return replace(
         difference,
         low=max(difference.low, -1.0),
         high=min(difference.high, 1.0),
         method=f"{label}, {difference.method}",
-        note=join_notes(*dict.fromkeys((first.note, second.note))),
-        n=min(first.n, second.n),
+        note=join_notes(*dict.fromkeys(rate.note for rate in rates)),
+        n=min(rate.n for rate in rates),
     )
 
 

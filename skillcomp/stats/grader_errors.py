@@ -327,10 +327,5 @@ def youden_difference(skill: Interval, baseline: Interval) -> Interval:
 
 
 def _labelled_difference(label: str, left: Interval, right: Interval) -> Interval:
-    level = left.ci_level
-    if math.isnan(left.estimate) or math.isnan(right.estimate):
-        reason = join_notes(left.note, right.note) or "one of the two rates is not defined"
-        return undefined(label, reason, ci_level=level)
-    bare_left, bare_right = (Interval(v.estimate, v.low, v.high, level) for v in (left, right))
-    difference = bare_left.minus(bare_right)
-    return replace(difference, method=f"{label}, {difference.method}")
+    difference = left.minus(right)
+    return replace(difference, method=f"{label}, {difference.method}", n=NAN)
