@@ -126,7 +126,7 @@ TABLE_OPTIONS: dict[str, Any] = {
     "keep": Literal["all", "last"],
     "asked": Path,
     "gold": Path,
-    "gold_drawn": Literal["random", "chosen", "verdict"],
+    "gold_drawn": Literal["random", "chosen", "verdict", "separate"],
     "drawn_by": str,
     "skills": list[Path],
 }

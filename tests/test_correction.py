@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -98,12 +96,13 @@ def test_rates_are_the_hand_worked_values() -> None:
     assert one(found, "gold_only", condition="skill")["estimate"] == pytest.approx(0.8)
     by_condition = one(found, "rogan_gladen_by_arm", condition="baseline")
     assert by_condition["estimate"] == pytest.approx(0.5)
-    # 10 labels a class, shrunk to 10/12 and 9/12; half of the true cases pass, and J is .7
+    # 10 labels a class, shrunk to 10/12 and 9/12, with the variances 20/12**3 and 27/12**3. J is
+    # .7: a limit t is as far from .5 as the errors of .35 - .7 t allow
     naive = one(found, "naive", condition="baseline")
-    reach = norm.isf(0.025) * math.sqrt((10 * 2 + 9 * 3) / 12**3) * 0.5 / 0.7
-    for end, side in (("ci_low", -1), ("ci_high", 1)):
-        wide = side * math.hypot((naive[end] - 0.55) / 0.7, reach)
-        assert by_condition[end] == pytest.approx(0.5 + wide)
+    for end in ("ci_low", "ci_high"):
+        t, z = by_condition[end], norm.isf(0.025)
+        errors = z**2 * (20 * t**2 + 27 * (1 - t) ** 2) / 12**3
+        assert (0.35 - 0.7 * t) ** 2 == pytest.approx((naive[end] - 0.55) ** 2 + errors)
 
 
 def partly(side: list[list[tuple[bool | None, bool | None]]], every: int) -> list:
@@ -282,8 +281,8 @@ def test_gold_that_was_selected_by_the_outcome_recommends_nothing() -> None:
         found = sc.correction.delta(verdicts, gold[case.isin(failed)], gold_drawn=drawn)
         assert not found["recommended"].any()
         reason = found["reason"].iloc[0]
-        assert reason.startswith("gold on 0 % of the passes and 100 % of the fails ('baseline')")
-        assert "state gold_drawn='verdict'" in reason
+        assert "gold on 0 % of the passes and 100 % of the fails ('baseline')" in reason
+        assert ("state gold_drawn='verdict'" in reason) == (drawn == "random")
     drawn = sc.correction.delta(verdicts, gold[case.isin(range(0, 60, 2))])["reason"].iloc[0]
     assert drawn.startswith("gold on 30 cases, taken as drawn at random (gold_drawn='random')")
 
@@ -307,7 +306,10 @@ def test_gold_drawn_by_chance_seldom_looks_like_a_selection(
     [
         ({"estimator": "pii"}, r"estimator: found 'pii'; allowed: auto, naive.*ppi"),
         ({"gold_drawn": "randomly"}, "gold_drawn: found 'randomly'"),
-        ({"value": "attempts"}, "value: found 'attempts'; allowed: passed, share_passed"),
+        (
+            {"value": "attempts"},
+            "value: found 'attempts'; allowed: 'passed', 'share_passed', 'score'",
+        ),
         ({"reference": "base"}, "reference: there is no condition 'base'"),
         ({"by": ["condition"]}, "by= names 'condition'"),
         ({"ci_level": 95}, r"ci_level: found 95; .* Did you mean 0\.95"),

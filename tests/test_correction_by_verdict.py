@@ -52,11 +52,21 @@ def test_gold_on_all_fails_and_some_passes_is_weighted_by_the_verdicts() -> None
     assert (row["sensitivity"], row["specificity"]) == pytest.approx((0.9, 0.7))
     assert row["gold_drawn"] == "drawn by the verdicts"
     assert row["reason"] == "gold on 90 cases, drawn by the verdicts, weighted within strata"
-    for gold_drawn in ("random", "chosen"):
-        found = sc.correction.rate(verdicts, gold, gold_drawn=gold_drawn)
-        assert not found["recommended"].any()
-        expected = "gold on 17 % of the passes and 100 % of the fails ('baseline')"
-        assert found["reason"].str.startswith(expected).all()
+    expected = "gold on 17 % of the passes and 100 % of the fails ('baseline')"
+    found = sc.correction.rate(verdicts, gold)
+    assert not found["recommended"].any() and found["reason"].str.startswith(expected).all()
+
+
+def test_gold_that_was_chosen_is_not_overruled_by_its_shares() -> None:
+    # gold on all 40 fails by gold (8 pass) and on 20 of 60 passes (2 fail): Se .9, Sp .8
+    verdicts, gold = split(answers((38, 34, 2, False), (62, 26, 18, True)))
+    row = recommended(sc.correction.rate(verdicts, gold, gold_drawn="chosen"))
+    assert row["estimator"] == "rogan_gladen_by_arm" and row["estimate"] == pytest.approx(0.6)
+    assert "gold on 42 % of the passes and 89 % of the fails ('baseline')" in row["reason"]
+    assert "gold_drawn=" not in row["reason"]
+    found = sc.correction.rate(verdicts, gold)
+    assert not found["recommended"].any()
+    assert found["reason"].str.contains("gold_drawn='separate'; if it was drawn by").all()
 
 
 def test_agreement_is_weighted_by_the_verdicts() -> None:

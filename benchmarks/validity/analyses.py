@@ -20,6 +20,7 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import binom, norm, rankdata
 
+from benchmarks.validity import corrections
 from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
@@ -131,6 +132,18 @@ def cells(runs: int) -> list[Analysis]:
     ):
         numbers = (("n", n), ("each", each), ("sure", sure), ("length", length))
         made.append(Analysis("pair_features", "audit of pairs", design, numbers, third))
+    for rates, errors in (((0.9, 0.5), (0.1, 0.3)), ((0.9, 0.3), (0.05, 0.1))):
+        design = (
+            f"{100 * errors[0]:.0f} % missed and {100 * errors[1]:.0f} % false passes, 100 cases"
+        )
+        numbers = (("rates", rates), ("errors", errors), ("labels", 20))
+        made.append(
+            Analysis("separate_gold", "correction: calibration set", design, numbers, 4 * few)
+        )
+    for odd in (None, 0.3):
+        design = "six skills of 14 cases, 3 % errors" + (", first lenient" if odd else "")
+        numbers = (("errors", 0.03), ("odd", odd))
+        made.append(Analysis("skills_gold", "correction: by skill", design, numbers, few))
     return made
 
 
@@ -169,8 +182,9 @@ def table(results: Sequence[tuple[Analysis, Rows]]) -> pd.DataFrame:
     )
     # of errors, only the share counts; they have no interval
     frame["limit"] = limit.where(~exact, SCAN_FEWEST)
-    frame.loc[frame["quantity"].str.endswith(FALSE_CHANGE), "limit"] = np.nan
+    frame.loc[frame["quantity"].str.endswith((FALSE_CHANGE, corrections.SHOWN)), "limit"] = np.nan
     frame["side_limit"] = side_limit.where(~exact, LEVEL)
+    frame.loc[frame["quantity"].eq(corrections.SHOWN), "side_limit"] = np.nan
     fails = frame["rate"].lt(frame["limit"]) | frame["side"].gt(frame["side_limit"])
     fails |= frame["length"].gt(LONGEST)
     return frame.assign(fails=fails)
@@ -530,7 +544,8 @@ WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     made.__name__: made
     for made in (
         leniency_scan, leniency_study, feature, copies, versions, clumps, ranks, pairs,
-        pair_features, planned, marks, scores,
+        pair_features, planned, marks, scores, corrections.separate_gold,
+        corrections.skills_gold,
     )
 }  # fmt: skip
 

@@ -72,7 +72,11 @@ FRAMES = (
 )  # fmt: skip
 _FRAMES_PACKAGES = ("skillcomp/frames", "benchmarks/simulated", "skillcomp/stats")
 
-ANALYSES = ("benchmarks/validity/analyses.py", *FRAMES)
+ANALYSES = (
+    "benchmarks/validity/analyses.py",
+    "benchmarks/validity/corrections.py",
+    *FRAMES,
+)
 _ANALYSES_PACKAGES = tuple(
     f"skillcomp/{name}" for name in ("bias", "planning", "reliability", "structure")
 )

@@ -7,14 +7,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import Value, claim, claimed, few_skills, lost_attempts
+from skillcomp.contrast import (
+    BoundedValue,
+    Bounds,
+    claim,
+    claimed,
+    few_skills,
+    lost_attempts,
+)
 from skillcomp.correction.estimators import (
     ESTIMATORS,
+    POOLED,
+    SCORES,
     Draw,
     Errors,
     Group,
+    OfSkills,
     Sides,
     Tables,
     differential_tests,
@@ -22,10 +33,11 @@ from skillcomp.correction.estimators import (
     estimates_by_name,
     have_equal_chances,
     key_of,
+    n_with_gold,
     tables,
     unrecorded,
 )
-from skillcomp.errors import plural, require_known
+from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
@@ -40,6 +52,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import Drawn, unequal_shares
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.grader_errors import equal_errors
 from skillcomp.stats.ppi import UNSEEN
 from skillcomp.stats.results import (
     NEEDED,
@@ -53,7 +66,7 @@ from skillcomp.stats.results import (
 )
 
 Estimator = Literal[
-    "auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi"
+    "auto", "naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi", "pooled"
 ]
 
 # The smallest number of cases with gold for which the coverage of the prediction-powered interval
@@ -61,6 +74,10 @@ Estimator = Literal[
 FEWEST_GOLD = 10
 # If more than this share of the cases with gold has no verdict, ppi is not recommended.
 LOST_GOLD = 0.05
+# A skill borrows the error rates of the others if the p-value of equal error rates is above this.
+MAY_BORROW = 0.2
+# The smallest p-value of a test whether answers with gold of their own contradict a calibration set
+SIGNIFICANT = 0.05
 # The note of an estimate contains this text if imagined errors of the grader (errors that gold did
 # not show) were added to the variance.
 SAFEGUARD = "imagined errors"
@@ -74,7 +91,8 @@ def rate(
     gold: pd.DataFrame,
     *,
     by: By = (),
-    value: Value = "share_passed",
+    value: BoundedValue = "share_passed",
+    bounds: Bounds = None,
     estimator: Estimator = "auto",
     gold_drawn: Drawn = "random",
     drawn_by: str | None = None,
@@ -92,7 +110,7 @@ def rate(
 
     Parameters
     ----------
-    verdicts, gold, by, value, estimator, gold_drawn, drawn_by : object
+    verdicts, gold, by, value, bounds, estimator, gold_drawn, drawn_by : object
         As in :func:`delta`.
     cases, checks, weight, cluster, ci_level, interval : object
         As in :func:`delta`.
@@ -101,7 +119,8 @@ def rate(
     -------
     pandas.DataFrame
         One row per ``by``, condition and estimator, with the estimates columns. The measure is
-        ``rate_share_passed`` or ``rate_passed``; estimates are from 0 to 1. ``estimator``,
+        ``rate_share_passed``, ``rate_passed`` or ``rate_score``; estimates are from 0 to 1, or in
+        the unit of the score. ``estimator``,
         ``recommended``, ``reason`` and ``gold_drawn`` are as in :func:`delta`. ``n_gold`` counts
         the cases with gold; ``n_for_half_width_20`` and ``n_for_half_width_10`` are as in
         :func:`delta`. ``sensitivity``, ``specificity`` and ``youden`` are those of the grader
@@ -120,25 +139,30 @@ def rate(
     Notes
     -----
     The recommended estimator is chosen as in :func:`delta`. ``naive`` and ``gold_only`` have the
-    interval of :func:`skillcomp.deltas.rates`, ``gold_only`` always with ``"bounded"``.
+    interval of :func:`skillcomp.deltas.rates`, ``gold_only`` always with ``"bounded"``. With a
+    calibration set of 20 labels of each kind and 100 answers, the interval of ``rate`` covered the
+    true rate in 94.6 to 98.4 % of 1,500 simulated studies of each of four designs. With a grader
+    near chance (Youden's J .4) and 1,000 answers it covered 93.2 %.
     """
-    names = listed(by, "condition")
-    check_settings("correction.rate", ci_level)
-    made = tables(
+    return _corrected_rows(
         verdicts,
         gold,
-        by=names,
+        [None],
+        estimator,
+        ci_level,
+        interval,
+        what="correction.rate",
+        by=listed(by, "condition"),
         value=value,
+        bounds=bounds,
         cases=cases,
         checks=checks,
         gold_drawn=gold_drawn,
         drawn_by=drawn_by,
         weight=weight,
         cluster=cluster,
-        what="correction.rate",
         compares=False,
     )
-    return _estimated_rows(made, labelled_groups(made, ci_level), estimator, ci_level, interval)
 
 
 def delta(
@@ -146,7 +170,8 @@ def delta(
     gold: pd.DataFrame,
     *,
     by: By = (),
-    value: Value = "share_passed",
+    value: BoundedValue = "share_passed",
+    bounds: Bounds = None,
     estimator: Estimator = "auto",
     reference: str = "baseline",
     gold_drawn: Drawn = "random",
@@ -178,23 +203,36 @@ def delta(
         adjudicated label of a check exists, it is used. Otherwise the only label is used, or the
         label on which all labellers agree. ``reason`` counts the labels that were adjudicated,
         agreed or disputed. If no estimator is recommended, it also counts the labels that match no
-        attempt.
+        attempt. With ``value="score"`` gold has a column ``score`` in place of ``passed``.
     by : str or sequence of str, default ()
         Columns to group by, such as ``["grader", "skill"]``.
-    value : {"share_passed", "passed"}, default "share_passed"
-        What is averaged: the share of checks passed, or whether the attempt passes every check.
+    value : {"share_passed", "passed", "score"}, default "share_passed"
+        What is averaged: the share of checks passed, whether the attempt passes every check, or
+        the mean score of its checks.
+    bounds : tuple of float, optional
+        For scores, the lowest and the highest score that an attempt can have, such as ``(1, 5)``.
+        Estimates, limits and standard errors are then in the unit of the score.
     estimator : str, default "auto"
         ``"auto"`` returns the rows of every estimator. The name of an estimator returns only the
-        rows of this estimator.
+        rows of this estimator. ``"pooled"`` states that the error rates under a condition are the
+        same for all skills; it needs ``by="skill"``.
     reference : str, default "baseline"
         Condition with which every other condition is compared.
-    gold_drawn : {"random", "chosen", "verdict"}, default "random"
+    gold_drawn : {"random", "chosen", "verdict", "separate"}, default "random"
         ``"random"``: the cases or repeats with gold were drawn at random. ``"chosen"``: they were
         selected, for instance the doubtful ones first. ``ppi`` and ``gold_only`` are then biased,
         and ``rogan_gladen_by_arm`` is recommended. ``"verdict"``: answers or checks were drawn by
         the verdicts of graders, at random among those with equal verdicts, for instance all fails
         and a part of the passes. ``gold_only`` is then weighted within strata of condition and
-        verdict, as are sensitivity and specificity; the other corrections are NaN.
+        verdict, as are sensitivity and specificity; the other corrections are NaN. ``"separate"``:
+        gold is a calibration set of its own. Its verdicts are rows of ``verdicts`` with the
+        condition ``calibration``, which is not compared with the others; its cases, checks and
+        skills may be others. The grader's sensitivity and specificity are those of the whole set
+        (of the grader; by another column of ``by`` only if the set has all values of the column),
+        and ``rogan_gladen_pooled`` is recommended. Gold on compared answers only tests whether
+        these error rates carry over to them. What you state is not overruled: ``"chosen"`` and
+        ``"separate"`` keep their estimator, with a caution in ``reason`` where labels contradict
+        it. ``"random"`` and ``drawn_by`` lose it, because such labels would bias it.
     drawn_by : str, optional
         With ``gold_drawn="verdict"``, the grader that gave the verdicts by which gold was drawn. By
         default, gold counts as drawn by the pattern of the verdicts of all graders in ``verdicts``.
@@ -222,12 +260,14 @@ def delta(
     -------
     pandas.DataFrame
         One row per ``by``, condition other than the reference, and estimator: estimates columns
-        (measure ``delta_share_passed`` or ``delta_passed``, estimate from -1 to 1) and
+        (measure ``delta_share_passed``, ``delta_passed`` or ``delta_score``, estimate from -1 to 1
+        or in the unit of the score) and
 
         - estimator: ``naive`` (the grader as it is), ``gold_only`` (cases with gold under both
           conditions), ``rogan_gladen_pooled`` (one sensitivity and specificity for all
           conditions), ``rogan_gladen_by_arm`` (those of each condition), ``ppi`` (PPI++ on paired
-          differences);
+          differences) and, with ``by="skill"``, ``pooled`` (error rates of each condition, pooled
+          over the skills). For scores, which have no error rates, those that need them are NaN;
         - recommended: True for the recommended estimator, in at most one row per ``by`` and
           condition; reason: why this estimator is recommended, or why no estimator is;
         - gold_drawn: how gold was drawn, in words;
@@ -238,12 +278,13 @@ def delta(
           width of the interval to 0.2 and 0.1 (:func:`skillcomp.stats.units_needed`), if the number
           of cases without gold grows in proportion; NaN for ``naive``. The note states them where
           half of the width is above 0.2. To plan for a fixed number of cases use
-          :func:`skillcomp.planning.gold_needed`;
+          :func:`skillcomp.planning.gold_needed`. NaN for scores;
         - sensitivity, specificity, reference_sensitivity, reference_specificity, delta_youden
           (condition minus reference), p_differential (test that the error rates are equal under
           both conditions, clustered by case; the smaller of two p-values after Holm; NaN if gold
           was drawn by verdict). These columns pool skills and checks: see the notes of
-          :func:`differential`.
+          :func:`differential`. With a calibration set, the first four are those of the set, the
+          last two those of gold on compared answers.
 
         The estimate is NaN with a note if gold does not suffice for it.
 
@@ -263,31 +304,44 @@ def delta(
     The recommended estimator is
 
     - ``gold_only`` if every check of every attempt has gold;
-    - ``ppi`` if at least 10 cases drawn at random have gold. It makes no assumption about the
-      grader's errors. If the grader errs on fewer than five gold cases in one direction, the
-      variance is increased as if gold showed one more error in each direction; ``note`` and
-      ``reason`` state this. ``ppi`` is recommended even if the interval of ``gold_only`` is
-      narrower. In simulations with rates near 0 and 1, a rule that chose the narrower of the two
-      used an interval of ``gold_only`` that contained the true value in only 86 to 89 % of studies;
+    - ``ppi`` or ``gold_only``, whichever has the narrower interval, if at least 10 cases drawn at
+      random have gold. Neither makes an assumption about the grader's errors. If the grader errs on
+      fewer than five gold cases in one direction, the variance of ``ppi`` is increased as if gold
+      showed one more error in each direction; ``note`` and ``reason`` state this;
+    - ``pooled`` for a skill of such a study if its interval is narrower than both, and the error
+      rates of the skill may be those of the other skills: the exact p-value of
+      :func:`skillcomp.stats.grader_errors.equal_errors` is above 0.2. ``reason`` states it;
     - ``rogan_gladen_by_arm`` if the cases with gold were selected. It assumes that the grader's
       error rates under a condition are the same for attempts with and without gold;
+    - ``rogan_gladen_pooled`` with a calibration set of at least 10 cases. The delta then has the
+      sign of the uncorrected one. ``note`` states how far the sensitivity or specificity under the
+      condition would have to be from the others to turn the sign;
     - ``gold_only`` if gold was drawn by verdict and covers at least 10 cases: Begg and Greenes'
       correction, with the interval of :func:`skillcomp.stats.intervals.weighted_rate` and, for
       a delta, the difference of two such intervals;
     - otherwise no estimator. No estimator is recommended, either, if the labelled shares of passes
       and of fails differ too much for a random draw, or if the estimate is outside its range before
-      it is clipped.
+      it is clipped (with a calibration set, the clipped estimate is recommended).
 
-    The recommended estimator never pools the error rates of conditions, because a pooled correction
-    can be worse than none. The choice does not depend on p_differential, a test of little power.
+    Without a calibration set, the recommended estimator never pools the error rates of conditions,
+    because a pooled correction can be worse than none. The choice does not depend on
+    p_differential, a test of little power. The limits of the Rogan-Gladen estimators are those of
+    Fieller. With a calibration set of 20 labels of each kind and 100 cases, the interval of the
+    delta covered 95.3 to 96.6 % of 1,500 simulated studies of each of four designs.
     The labelled shares of passes and of fails differ too much if at most one random draw in a
     thousand would show such a difference (a score test, clustered by case). This is not tested if
     the recorded inclusion probabilities are unequal.
 
-    The recommended interval was checked in 1500 simulated studies without a true effect. Their
+    With six skills of 14 cases, gold on one of two repeats and 3 % errors, a gain of 30 points was
+    shown in 42 % of 600 rows of skills, and 98 to 99 % of the intervals covered the true gain. For
+    a skill with which alone the grader was lenient (30 % false passes), 95 % did (100 studies). In
+    nine further designs, with rates near 0 and 1 and gold on a part of the cases, 97 % or more of
+    720 intervals each did.
+
+    The ppi interval was checked in 1500 simulated studies without a true effect. Their
     grader was more lenient with the skill: sensitivity and specificity were .96 and .70 with the
     skill, and .90 and .85 in the baseline. In six designs of 14 to 60 cases, with gold on 14 to 40
-    of them, the recommended interval contained 0 in 94 to 97 % of the studies, and the naive
+    of them, the ppi interval contained 0 in 94 to 97 % of the studies, and the naive
     interval in 27 to 64 %.
 
     References
@@ -303,44 +357,60 @@ def delta(
     >>> verdicts, gold = sc.frames.verdicts(pilot), sc.frames.gold(pilot)
     >>> found = delta(verdicts[verdicts["grader"].eq("g2")], gold)
     >>> found.loc[found["recommended"], "estimator"].tolist()
-    ['ppi']
+    ['gold_only']
     """
-    check_settings("correction.delta", ci_level)
-    made = tables(
+    return _corrected_rows(
         verdicts,
         gold,
+        [reference],
+        estimator,
+        ci_level,
+        interval,
         by=listed(by),
         value=value,
+        bounds=bounds,
         cases=cases,
         checks=checks,
         gold_drawn=gold_drawn,
         drawn_by=drawn_by,
         weight=weight,
         cluster=cluster,
-        what="correction.delta",
     )
-    parts = labelled_groups(made, ci_level, deltas=True)
-    return _estimated_rows(made, parts, estimator, ci_level, interval, reference)
 
 
 def delta_with_rates(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame,
     *,
-    by: Sequence[str],
     reference: str,
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
     **about: Any,
 ) -> pd.DataFrame:
     """Return the rows of :func:`delta`, then those of :func:`rate`, from one join with gold."""
-    check_settings("correction.delta", ci_level)
-    made = tables(verdicts, gold, by=by, what="correction.delta", **about)
-    parts = list(labelled_groups(made, ci_level, deltas=True))
-    own = labelled_groups(made, ci_level) if made.cluster == "skill" else parts
-    deltas = _estimated_rows(made, parts, "auto", ci_level, interval, reference)
-    rates = _estimated_rows(made, own, "auto", ci_level, interval)
-    return pd.concat([deltas, rates], ignore_index=True)
+    how = "auto", ci_level, interval
+    return _corrected_rows(verdicts, gold, [reference, None], *how, **about)
+
+
+def _corrected_rows(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    references: Sequence[str | None],
+    estimator: str,
+    ci_level: float,
+    interval: IntervalRule,
+    what: str = "correction.delta",
+    **about: Any,
+) -> pd.DataFrame:
+    """Return the rows of :func:`delta` for each reference, or of :func:`rate` for None."""
+    check_settings(what, ci_level)
+    made = tables(verdicts, gold, what=what, **about)
+    rows: list[pd.DataFrame] = []
+    for reference in references:
+        if not rows or made.cluster == "skill":
+            parts = list(labelled_groups(made, ci_level, deltas=reference is not None))
+        rows.append(_estimated_rows(made, parts, estimator, ci_level, interval, reference))
+    return pd.concat(rows, ignore_index=True)
 
 
 def _estimated_rows(
@@ -352,8 +422,13 @@ def _estimated_rows(
     reference: str | None = None,
 ) -> pd.DataFrame:
     """Return the rows of :func:`rate` or, with a reference, of :func:`delta`, in every group."""
-    require_known("estimator: found", estimator, ("auto", *ESTIMATORS))
-    requested = ESTIMATORS if estimator == "auto" else (estimator,)
+    require_known("estimator: found", estimator, ("auto", *ESTIMATORS, POOLED))
+    if estimator == POOLED and "skill" not in made.by:
+        raise FrameError(
+            f"estimator='{POOLED}' pools the error rates of skills: by= needs 'skill'."
+        )
+    every = (*ESTIMATORS, POOLED) if "skill" in made.by else ESTIMATORS
+    requested = every if estimator == "auto" else (estimator,)
     require_reference(made.cases["condition"], reference)
     compared = [
         (values, group, [condition] if reference is None else [condition, reference])
@@ -369,10 +444,16 @@ def _estimated_rows(
             name: claimed(each, group.claim, join_notes(each.note, group.claim))
             for name, each in intervals.items()
         }
-        own, n_gold = group.errors[names[0]], group.n_gold(*names)
+        own, n_gold = group.used_errors(names[0]), group.n_gold(*names)
         chosen = choose(
             group, names, intervals, n_gold, made.draw, *made.label_notes(values, names)
         )
+        if made.value == "score":
+            low, high = made.ends
+            intervals = {
+                name: each.times(high - low, 0.0 if reference else low)
+                for name, each in intervals.items()
+            }
         about = {**values, "condition": names[0], "n_gold": n_gold}
         about |= {**error_columns(own), "youden": own.j, "gold_drawn": made.draw.words}
         sides = [group.sides[name] for name in names]
@@ -380,11 +461,11 @@ def _estimated_rows(
             lost = lost_attempts(sides, [""])
         else:
             lost = lost_attempts(sides)
-            base = group.errors[reference]
+            base = group.used_errors(reference)
             tests = differential_tests(*(group.units[name] for name in names))
             about |= {
                 **error_columns(base, "reference_"),
-                "delta_youden": own.j - base.j,
+                "delta_youden": group.errors[names[0]].j - group.errors[reference].j,
                 "p_differential": math.nan if group.by_strata else tests.either.p_value,
                 "reference": reference,
             }
@@ -422,15 +503,14 @@ def choose(
 ) -> tuple[str, str]:
     """Return the name of the recommended estimator (empty if there is none), and the reason.
 
-    The choice does not depend on the widths of the intervals, because the narrower of two intervals
-    misses the true value too often: an interval of ``gold_only`` that was chosen in this way
-    contained it in only 86 to 89 % of simulated studies with rates near 0 and 1. ``strays`` is the
-    note on gold labels that match no attempt, ``settled`` the note on labels by several labellers.
+    No estimator is recommended whose interval is wider than that of valid gold alone. ``strays`` is
+    the note on gold labels that match no attempt, ``settled`` the note on labels by several
+    labellers.
     """
     sides = {name: group.sides[name] for name in conditions}
     choice = _without_a_draw(group, sides, intervals, n_gold, draw)
-    name, why = choice or _by_a_draw(sides, intervals, n_gold)
-    if name and OUTSIDE in intervals[name].note:
+    name, why = choice or _by_a_draw(group, sides, intervals, n_gold)
+    if name and OUTSIDE in intervals[name].note and group.calibration is None:
         why = f"{name}: {intervals[name].note}. Such an estimate is never recommended"
         name = ""
     part = "" if group.by_strata else _partial_gold_note(sides)
@@ -448,13 +528,17 @@ def _without_a_draw(
 
     In that case, `_by_a_draw` chooses.
     """
-    without = [name for name in sides if group.n_gold(name) == 0]
-    if without:
-        return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
+    few = f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
     no_limits = math.isnan(intervals["gold_only"].low)
     if complete(sides.values()) and not no_limits:
         return "gold_only", "every attempt carries gold: the grader is not needed"
-    few = f"{plural(n_gold, 'case')} with gold, fewer than {FEWEST_GOLD}: label more"
+    if draw.gold_drawn == "separate":
+        if math.isnan(intervals["rogan_gladen_pooled"].low):
+            return "", intervals["rogan_gladen_pooled"].note
+        return ("", few) if n_gold < FEWEST_GOLD else _by_calibration(group, sides, n_gold)
+    without = [name for name in sides if group.n_gold(name) == 0]
+    if without:
+        return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
     if draw.problem:
         return "", draw.problem
     if draw.gold_drawn == "verdict":
@@ -468,43 +552,75 @@ def _without_a_draw(
         for name, cases in sides.items()
         if have_equal_chances(cases) and name in group.shares
     }
-    if unequal := unequal_shares(alike):
-        return "", unequal
+    unequal = unequal_shares(alike, draw.gold_drawn)
     if draw.gold_drawn == "chosen":
         if math.isnan(intervals["rogan_gladen_by_arm"].low):
-            return "", "gold was chosen, and a condition lacks gold passes or gold fails"
-        return "rogan_gladen_by_arm", (
-            "gold was chosen, not drawn: right if the error rates of each condition carry over to "
-            "its other attempts"
-        )
+            note = intervals["rogan_gladen_by_arm"].note
+            why = note if note == SCORES else "a condition lacks gold passes or gold fails"
+            return "", join_notes(f"gold was chosen, and {why}", unequal)
+        # gold chosen by what it was expected to say leaves the error rates as they are
+        right = "gold was chosen, not drawn: right if the error rates of each condition carry over "
+        return "rogan_gladen_by_arm", join_notes(f"{right}to its other attempts", unequal)
+    if unequal:
+        return "", unequal
     if n_gold < FEWEST_GOLD:
         return "", few
     unknown = unrecorded(sides.values())
     return ("", unknown) if unknown else None
 
 
-def _by_a_draw(sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, str]:
-    """Recommend ``ppi``, ``gold_only`` or none, for gold that was drawn at random."""
-    note, no_ppi = intervals["ppi"].note, math.isnan(intervals["ppi"].low)
-    equal = all(map(have_equal_chances, sides.values()))
-    no_gold_only = not equal or math.isnan(intervals["gold_only"].low)
-    if no_ppi and no_gold_only:
+def _by_calibration(group: Group, sides: Sides, n_gold: int) -> tuple[str, str]:
+    """Recommend error rates of a calibration set; say if gold on the compared answers differs."""
+    notes = []
+    n_own = sum(map(n_with_gold, sides.values()))
+    if n_own:
+        notes.append(f"gold on {plural(n_own, 'compared case')} only checks these error rates")
+    for name in sides:
+        p_value = differential_tests(group.units[name], group.calibration).either.p_value
+        if p_value < SIGNIFICANT:
+            notes.append(f"by this gold, those of '{name}' differ (p = {p_value:.2g})")
+    right = "right if its error rates carry over to all conditions"
+    return "rogan_gladen_pooled", join_notes(
+        f"a calibration set of {plural(n_gold, 'case')}: {right}", *notes
+    )
+
+
+def _by_a_draw(group: Group, sides: Sides, intervals: Intervals, n_gold: int) -> tuple[str, str]:
+    """Recommend an estimator or none, for gold that was drawn at random."""
+    note, equal = intervals["ppi"].note, all(map(have_equal_chances, sides.values()))
+    unbounded = {name for name, each in intervals.items() if math.isnan(each.low)}
+    if not equal:
+        unbounded |= {"gold_only", POOLED}
+    width = {name: each.high - each.low for name, each in intervals.items()}
+    width |= dict.fromkeys(unbounded, math.inf)
+    name = "ppi" if width["ppi"] < width["gold_only"] else "gold_only"
+    if width[name] == math.inf:
         return "", note
     drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
-    name, why = "ppi", ""
     lacks_verdict = pd.concat(s.loc[s["gold"].notna(), "verdict"].isna() for s in sides.values())
     n_lost, n_with_gold = lacks_verdict.sum(), len(lacks_verdict)
     if n_lost > LOST_GOLD * n_with_gold:
         lost = f"{n_lost} of {n_with_gold} cases with gold have no verdict, and ppi leaves them out"
-        return ("", lost) if no_gold_only else ("gold_only", f"{drawn}; {lost}")
-    if not equal:
-        why = "cases drawn with unequal chances, which gold alone does not weigh"
-    elif no_ppi:
-        name, why = "gold_only", "no prediction-powered interval"
+        return ("", lost) if width["gold_only"] == math.inf else ("gold_only", f"{drawn}; {lost}")
     imagined = name == "ppi" and SAFEGUARD in note
-    rests = FEW_ERRORS if imagined else "nothing assumed of the grader's errors"
-    unseen = f"by their chances {UNSEEN}" if UNSEEN in note else ""
-    return name, join_notes(drawn, rests, why, unseen)
+    whys = [drawn, FEW_ERRORS if imagined else "nothing assumed of the grader's errors"]
+    if not equal:
+        whys.append("cases drawn with unequal chances, which gold alone does not weigh")
+    elif name == "gold_only":
+        whys.append("ppi is no narrower")
+    whys.append(f"by their chances {UNSEEN}" if UNSEEN in note else "")
+    if width[POOLED] < math.inf:
+        skills = [group.skills[side] for side in sides]
+        p_value = min(1.0, 2.0 * min(each.p_equal for each in skills))
+        others = f"the error rates of {skills[0].n - 1} other skills"
+        p_text = f"(p of equal rates {p_value:.2g})"
+        if width[POOLED] >= width[name]:
+            whys.append(f"no narrower with {others}")
+        elif p_value > MAY_BORROW:
+            return POOLED, f"{drawn}; this skill borrows {others} {p_text}"
+        else:
+            whys.append(f"not {others} {p_text}")
+    return name, join_notes(*whys)
 
 
 def _partial_gold_note(sides: Sides) -> str:
@@ -532,7 +648,8 @@ def rows_of(
     for word in estimators:
         interval = intervals[word]
         by_gold = replace(interval, n=columns["n_gold"])
-        has_width = word != "naive" and columns["n_gold"] > 0
+        # the widths are in points
+        has_width = word != "naive" and columns["n_gold"] > 0 and not measure.endswith("_score")
         wide = note_on_width(by_gold, "cases with gold") if has_width else ""
         noted = interval.with_note("" if word == "gold_only" else lost, wide)
         needed = needed_columns(by_gold if has_width else undefined("", ""))
@@ -561,6 +678,8 @@ def error_columns(own: Errors, prefix: str = "") -> Fields:
 def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> Parts:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
     labelled, shares = made.labelled(), made.shares_labelled()
+    pooled_keys = [name for name in made.by if name != "skill"]
+    of_skills = _errors_of_skills(made, pooled_keys, ci_level)
     # a group without gold has no strata
     no_units = made.units.iloc[:0].drop(columns="stratum", errors="ignore")
     for values, part in groups(made.cases, made.by):
@@ -570,7 +689,50 @@ def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> P
             if not few_skills(part["skill"].nunique()):
                 name = "skill"
         known = {c: shares[(*key, c)] for c in part["condition"] if (*key, c) in shares}
-        yield values, _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
+        group = _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
+        if made.value == "score":
+            nothing = undefined("", SCORES, ci_level, 0.0)
+            none = Errors(nothing, nothing)
+            group = group._replace(errors=dict.fromkeys(group.errors, none), pooled=none)
+        if (calibration := made.calibration_of(values)) is not None:
+            pooled = group.pooled
+            if made.value != "score":
+                (pooled,) = errors_of([calibration], ci_level)
+            group = group._replace(pooled=pooled, calibration=calibration)
+        skills = of_skills.get(key_of(values, pooled_keys), {})
+        own = {
+            c: skills[c][values["skill"]]
+            for c in group.sides
+            if values.get("skill") in skills.get(c, {})
+        }
+        yield values, group._replace(skills=own)
+
+
+def _errors_of_skills(
+    made: Tables, keys: Sequence[str], ci_level: float
+) -> dict[tuple[Any, ...], dict[str, dict[str, OfSkills]]]:
+    """Return error rates over all skills by values of ``keys``, condition and skill.
+
+    They are empty unless ``by`` has the skill, and gold is a sample of answers that pass or fail.
+    """
+    found: dict[tuple[Any, ...], dict[str, dict[str, OfSkills]]] = {}
+    usual = made.draw.gold_drawn in ("random", "chosen") and made.value != "score"
+    units = made.units.dropna(subset=["gold", "verdict"])
+    units = units if usual and "skill" in made.by else units.iloc[:0]
+    for values, rows in groups(units, [*keys, "condition"]):
+        place, skills = pd.factorize(rows["skill"])
+        wrong, passes = rows["verdict"].ne(rows["gold"]), rows["gold"].eq(1.0)
+        kinds = [
+            [np.bincount(place, kind & counted, len(skills)) for kind in (passes, ~passes)]
+            for counted in (wrong, True)
+        ]
+        (errors,) = errors_of([rows], ci_level)
+        each = {
+            skill: OfSkills(len(skills), errors, p_value)
+            for skill, p_value in zip(skills, equal_errors(*kinds), strict=True)
+        }
+        found.setdefault(key_of(values, keys), {})[values["condition"]] = each
+    return found
 
 
 def _group_of(

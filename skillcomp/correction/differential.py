@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
-import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import Contrast, Units, Value, between, lost_attempts
+from skillcomp.contrast import Value, lost_attempts
 from skillcomp.correction.delta_and_rate import labelled_groups
 from skillcomp.correction.estimators import differential_tests, tables
+from skillcomp.errors import require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
@@ -19,8 +20,9 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
+from skillcomp.frames.reference_labels import CALIBRATION, Drawn
 from skillcomp.stats.grader_errors import youden_difference
-from skillcomp.stats.results import Interval, join_notes
+from skillcomp.stats.results import join_notes
 
 _RATES = ("sensitivity", "specificity")
 NO_POWER = "a p-value that is not small is no licence to pool the conditions"
@@ -33,6 +35,8 @@ def differential(
     by: By = (),
     value: Value = "share_passed",
     reference: str = "baseline",
+    gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
     cases: pd.DataFrame | None = None,
     checks: Checks = "all",
     ci_level: float = 0.95,
@@ -49,6 +53,11 @@ def differential(
         Whether errors are counted on single checks or on whole attempts.
     reference : str, default "baseline"
         Condition with which every other condition is compared.
+    gold_drawn, drawn_by : object
+        As in :func:`skillcomp.correction.delta`. If gold is ``"separate"``, the calibration set has
+        rows, too, with the condition ``calibration``; the other conditions have the error rates of
+        their own labels, if there are any. With ``"verdict"`` the rates are weighted within strata,
+        and differences have no p-value.
     cases : pandas.DataFrame, optional
         A cases frame; the two cases of a contrast pair then form one cluster.
     checks : {"all", "shared"}, default "all"
@@ -93,23 +102,33 @@ def differential(
     names = listed(by, "condition")
     what = "correction.differential"
     check_settings(what, ci_level)
-    made = tables(verdicts, gold, by=names, value=value, cases=cases, checks=checks, what=what)
+    require_known(f"{what}: value: found", value, get_args(Value))
+    made = tables(
+        verdicts,
+        gold,
+        by=names,
+        value=value,
+        cases=cases,
+        checks=checks,
+        gold_drawn=gold_drawn,
+        drawn_by=drawn_by,
+        what=what,
+    )
     require_reference(made.cases["condition"], reference)
     rows = []
     for values, group in labelled_groups(made, ci_level):
-        errors, units = group.errors, group.units
+        units = group.units
+        errors = group.errors | ({} if group.calibration is None else {CALIBRATION: group.pooled})
         for condition, own in errors.items():
             made_rows = [row(name, getattr(own, name)) for name in (*_RATES, "youden")]
-            if condition != reference and reference in errors:
-                tests = differential_tests(units[condition], units[reference])
-                items = pd.concat([units[condition], units[reference]])
-                changes = _changes_by_gold(items, (reference, condition), ci_level)
+            if reference in errors and condition not in (reference, CALIBRATION):
                 base = errors[reference]
-                pair = tests.sensitivity, tests.specificity
-                for truth, name, test in zip((1.0, 0.0), _RATES, pair, strict=True):
-                    # without gold of this kind under both conditions, the rates say why there is
-                    # no change
-                    change = changes.get(truth) or getattr(own, name).minus(getattr(base, name))
+                # the tests do not weigh gold drawn by verdict
+                end = 0 if group.by_strata else None
+                tests = differential_tests(*(units[c].iloc[:end] for c in (condition, reference)))
+                for name in _RATES:
+                    change = getattr(own, name).minus(getattr(base, name))
+                    test = getattr(tests, name)
                     method = f"{change.method}; p by {test.method}"
                     change = replace(change, method=method, p_value=test.p_value)
                     made_rows.append(row(f"delta_{name}", change.with_note(test.note, NO_POWER)))
@@ -120,26 +139,3 @@ def differential(
                 note = join_notes(each["note"], lost)
                 rows.append(each | values | {"condition": condition, "note": note})
     return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)
-
-
-def _changes_by_gold(
-    items: pd.DataFrame, compared: tuple[str, str], ci_level: float
-) -> dict[float, Interval]:
-    """Return the change of the share of right verdicts between two conditions, by gold label."""
-    right = items["verdict"].eq(items["gold"]).where(items["verdict"].notna())
-    items = items.assign(_level=right.astype("float64"), _item=np.arange(len(items)))
-    units = Units.of(items, ["gold"], arm=[], unit=["_item"], value="level", facts=["condition"])
-    changes = {}
-    for group, about in enumerate(units.groups):
-        gap = between(
-            units,
-            Contrast(about, group, {(): 1.0}),
-            "condition",
-            compared,
-            shared=False,
-            ci_level=ci_level,
-            interval="bounded",
-        )
-        if all(gap.sizes):
-            changes[about["gold"]] = gap.intervals[2]
-    return changes

@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, get_args
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from skillcomp.contrast import WEIGHT, Value, arms_of, verdict_table
-from skillcomp.errors import plural, require_known
+from skillcomp.contrast import (
+    WEIGHT,
+    BoundedValue,
+    Bounds,
+    arms_of,
+    check_bounds,
+    ends_of,
+    verdict_table,
+)
+from skillcomp.errors import FrameError, argument, plural
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    GRADER,
     columns_of,
     grouped,
     groups,
     listed,
     prepared,
+    rows_of_group,
 )
 from skillcomp.frames.reference_labels import (
+    CALIBRATION,
     NAME_DRAWN_BY,
     Drawn,
-    attempt_passed,
     check_draw,
     draw_words,
     drawn_strata,
@@ -40,6 +51,7 @@ from skillcomp.frames.reference_labels import (
     refuted_draw,
     share_of_checks,
     strays_of,
+    usable,
 )
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -53,6 +65,7 @@ from skillcomp.stats.bounded import (
 from skillcomp.stats.grader_errors import (
     DifferentialTests,
     differential_misclassification,
+    error_limits,
     rates_against_gold,
     youden,
 )
@@ -69,6 +82,7 @@ from skillcomp.stats.results import (
 )
 
 _PLACE = [*CASE, "condition", "attempt_id"]
+_MADE = ("chance", "stratum", WEIGHT, "n_checks", "settled_by")
 Sides = dict[str, pd.DataFrame]  # The rows of each condition.
 ByGroup = dict[tuple[Any, ...], pd.DataFrame]  # The rows of each group, by the values of `by`.
 
@@ -102,6 +116,8 @@ class Tables:
 
     ``items``, ``units`` and ``cases`` have ``case_weight`` if cases are weighted. If gold was
     drawn by verdict, ``items`` and ``units`` have their stratum. ``draw`` says how it was drawn.
+    If gold is separate, ``calibration`` has the units of the calibration set, and only ``items``
+    has its rows, too. Scores are on a scale from 0 to 1; ``ends`` are their bounds.
 
     ``strays`` is a note on gold labels that match no verdict. ``outcomes`` has the notes on checks
     that attempts lack.
@@ -111,19 +127,21 @@ class Tables:
     units: pd.DataFrame
     cases: pd.DataFrame
     by: list[str]
-    value: Value
+    value: BoundedValue
     strays: str
     outcomes: pd.DataFrame
     cluster: str
     weight: str | None
     draw: Draw
+    calibration: pd.DataFrame | None
+    ends: tuple[float, float]
 
     def label_notes(self, values: Fields, conditions: Sequence[str]) -> tuple[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
         labelled = self._settled_items.get(key_of(values, self.by))
         settled = ""
         if labelled is not None:
-            labelled = labelled[labelled["condition"].isin(conditions)]
+            labelled = labelled[labelled["condition"].isin([*conditions, CALIBRATION])]
             settled = labellers_said(labelled["settled_by"], labelled["gold"])
         return settled, self.strays
 
@@ -139,8 +157,9 @@ class Tables:
         """Return, for each group, the units with gold.
 
         If gold was drawn by verdict, return all units that have a stratum, with or without gold.
+        Scores have no errors of this kind, and therefore no units.
         """
-        rows = self.units
+        rows = self.units.iloc[: None if self.value != "score" else 0]
         drawn = "stratum" in rows
         rows = rows[rows["stratum" if drawn else "gold"].notna()]
         if drawn:
@@ -152,8 +171,27 @@ class Tables:
         names += columns_of(rows, WEIGHT, "stratum", "size")
         return self.by_group(rows[listed(names)])
 
+    def calibration_of(self, values: Fields) -> pd.DataFrame | None:
+        """Return the units of the calibration set for a group of ``by``, if gold is separate.
+
+        The grader is that of the group. The set is divided by another column only if it has all
+        values of this column.
+        """
+        rows = every = self.calibration
+        if rows is None or every is None:
+            return None
+        for name in self.by:
+            if name in GRADER or set(self.cases[name]) <= set(every[name]):
+                rows = rows_of_group(rows, {name: values[name]})
+        return rows
+
     def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
-        """Return, by group and condition, the shares of passes and of fails that have gold."""
+        """Return, by group and condition, the shares of passes and of fails that have gold.
+
+        Scores have none.
+        """
+        if self.value == "score":
+            return {}
         keys = listed([*self.by, "condition"])
         table = one_draw(labelled_shares(self.units, keys), keys)
         return {key_of(row, keys): row for _, row in table.iterrows()}
@@ -169,7 +207,8 @@ def tables(
     gold: pd.DataFrame,
     *,
     by: Sequence[str],
-    value: Value,
+    value: BoundedValue,
+    bounds: Bounds = None,
     cases: pd.DataFrame | None,
     checks: Checks = "all",
     gold_drawn: Drawn = "random",
@@ -184,50 +223,75 @@ def tables(
     ``by`` has the columns to group by, ``cases`` has facts of the cases, ``checks`` chooses the
     checks that count, and ``what`` is the name of the analysis in messages. Raises FrameError if a
     frame breaks its contract, graders, agents or labellers would be pooled, ``value`` is unknown,
-    the grader stopped at the first fail, or ``compares`` is True and the checks differ between
-    conditions.
+    the grader stopped at the first fail, ``compares`` is True and the checks differ between
+    conditions, or gold is said to be separate and there is no calibration set.
     """
-    require_known("value: found", value, get_args(Value))
     compared = ["condition"] if compares else []
     checked = prepared(verdicts, "verdicts", by, what, agents=True, compared=compared)
+    check_bounds(checked, value, bounds)
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
-    labels = reference_labels(gold, what)
-    joined = join_gold(checked.assign(verdict=known_verdict(checked)), labels)
+    labels = reference_labels(gold, what, value)
+    if value == "score":
+        if gold_drawn == "verdict":
+            draw_of_passes = "needs passes and fails, and scores have none"
+            raise FrameError(f"{what}: {argument('gold_drawn', gold_drawn)} {draw_of_passes}.")
+        check_bounds(labels.rename(columns={"gold": "score"}), value, bounds)
+        # as in outcomes, checks that were never scored do not count
+        checked = checked[grouped(checked, [*CASE, "check_id"])["score"].transform("count").gt(0)]
+    low, high = ends = ends_of(value, bounds)
+    # columns of a table may have the names of columns that are made here
+    own = set(_MADE) - {*by, weight}
+    checked = checked.drop(columns=own, errors="ignore").assign(verdict=known_verdict(checked))
+    joined = join_gold(checked, labels)
     joined = joined.rename(columns={"inclusion_probability": "chance"})
+    how: dict[str, Any] = {"by": by, "checks": checks, "what": what}
+    calibration = None
+    if gold_drawn == "separate":
+        in_set = joined["condition"].eq(CALIBRATION)
+        if in_set.nunique() < 2:
+            raise FrameError(
+                f"{what}: {argument('gold_drawn', gold_drawn)} needs verdicts on a calibration set "
+                f"(with the condition '{CALIBRATION}') and on answers under other conditions."
+            )
+        alone: dict[str, Any] = {"cluster": "case", "weight": None, "compares": False}
+        calibration, _ = verdict_table(joined[in_set], cases, **how, **alone)
+        joined = joined[~in_set]
     joined, notes = verdict_table(
-        joined,
-        cases,
-        by=by,
-        checks=checks,
-        cluster=cluster,
-        weight=weight,
-        what=what,
-        compares=compares,
+        joined, cases, cluster=cluster, weight=weight, compares=compares, **how
     )
     if gold_drawn == "verdict":
         joined["stratum"] = drawn_strata(joined, drawn_by, of_attempts=value == "passed")
     keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
     keys += ["n_checks", *columns_of(joined, "stratum", WEIGHT)]
+    if value == "score":
+        scaled = (joined["score"].where(usable(joined)) - low) / (high - low)
+        joined = joined.assign(verdict=scaled, gold=(joined["gold"] - low) / (high - low))
     items = joined[listed(keys)]
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
     units = items if value == "share_passed" else attempts
+    if calibration is not None:
+        calibration = calibration[listed([name for name in keys if name != WEIGHT])]
+        items = pd.concat([items, calibration])
+        if value == "passed":
+            calibration = _attempt_table(calibration, list(by), value)
+        calibration = calibration[calibration["gold"].notna()]
     refuted = refuted_draw(units, [*by, "condition"], drawn_by)
     draw = Draw(gold_drawn, draw_words(gold_drawn, drawn_by), refuted)
     about = strays_of(checked, labels), notes, cluster, weight, draw
-    return Tables(items, units, means, list(by), value, *about)
+    return Tables(items, units, means, list(by), value, *about, calibration, ends)
 
 
-def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataFrame:
+def _attempt_table(items: pd.DataFrame, by: list[str], value: BoundedValue) -> pd.DataFrame:
     has, seen = items["gold"].notna(), items["verdict"].notna()
-    met = items["verdict"].eq(1)
+    met = items["verdict"].fillna(0.0)
     counted = {
         "_seen": seen,
         "_met": met,
         "_gold": has,
-        "_gold_met": items["gold"].eq(1),
+        "_gold_met": items["gold"].fillna(0.0),
         "_both": has & seen,
-        "_both_met": has & met,
+        "_both_met": met.where(has, 0.0),
     }
     of_attempt = grouped(items.assign(**counted), [*by, *_PLACE])
     facts = ["cluster", "chance", "n_checks", *columns_of(items, "stratum", WEIGHT)]
@@ -242,8 +306,10 @@ def _attempt_table(items: pd.DataFrame, by: list[str], value: Value) -> pd.DataF
         frame["gold"] = share_of_checks(frame["_gold_met"], n_gold, n_checks)
         on_gold = frame["_both_met"] / frame["_both"].where(frame["_both"].gt(0))
     else:
-        frame["verdict"] = attempt_passed(frame["_met"], frame["_seen"], n_checks)
-        frame["gold"] = frame["_gold_met"].eq(n_gold).astype("float64").where(whole)
+        frame["verdict"] = (frame["_met"] / n_checks).where(frame["_seen"].eq(n_checks))
+        frame["gold"] = (frame["_gold_met"] / n_checks).where(whole)
+        if value == "passed":
+            frame[["verdict", "gold"]] = np.floor(frame[["verdict", "gold"]])
         on_gold = frame["verdict"]
     labelled = frame["gold"].notna()
     sparse = n_gold.gt(0) & ~labelled
@@ -258,6 +324,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         _n=attempts["verdict"].notna(),
         _chance=attempts["chance"].where(labelled),
         _unknown=labelled & attempts["chance"].isna(),
+        _square=attempts["verdict"] ** 2,
         seen=attempts["seen"].where(labelled),
     )
     of_case = grouped(frame, [*by, *CASE, *columns_of(frame, WEIGHT), "cluster", "condition"])
@@ -273,6 +340,7 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
         chance=("_chance", "mean"),
         size=("attempt_id", "size"),
         checks=("checks", "max"),
+        squares=("_square", "mean"),
     ).reset_index()
     # P(a case is drawn) = P(a given repeat gets gold) * repeats / repeats with gold
     drawn = table["chance"] * table["size"] / table["n_gold"].where(table["n_gold"].gt(0))
@@ -284,6 +352,10 @@ def _condition_means(attempts: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 ESTIMATORS = ("naive", "gold_only", "rogan_gladen_pooled", "rogan_gladen_by_arm", "ppi")
+POOLED = "pooled"  # the estimator that pools error rates over skills
+NO_OTHERS = "no error rates of other skills"
+_LEAST_YOUDEN = 0.2  # with pooled error rates, a smaller J counts as this one
+SCORES = "scores have no sensitivity and specificity"
 # If Youden's J is not above this value, the grader is no better than chance.
 _NO_BETTER_THAN = 1e-12
 NO_BETTER = "sensitivity + specificity do not exceed 1: the grader is no better than chance"
@@ -373,7 +445,7 @@ def errors_of(groups: Sequence[pd.DataFrame], ci_level: float) -> list[Errors]:
     return [Errors(*rates) for rates in rates_against_gold(samples, ci_level)]
 
 
-def differential_tests(units: pd.DataFrame, base: pd.DataFrame) -> DifferentialTests:
+def differential_tests(units: pd.DataFrame, base: pd.DataFrame | None) -> DifferentialTests:
     """Test whether the grader's error rates are equal under two conditions, clustered by case."""
     both = pd.concat([units, base])
     first = np.arange(len(both)) < len(units)
@@ -418,11 +490,16 @@ def _means_of_source(
         # Use the numbers of attempts and checks only for verdicts, because gold may cover only a
         # part of them.
         if source == "verdict":
+            is_share = any(bool(table["checks"].notna().any()) for table in tables)
             columns = [
-                (*(table[name].to_numpy()[has] for name in (source, "n", "checks")), sign)
+                (
+                    *(table[name].to_numpy()[has] for name in (source, "n", "checks")),
+                    sign,
+                    None,
+                    None if is_share else table["squares"].to_numpy()[has],
+                )
                 for table, sign in zip(tables, (1.0, -1.0), strict=False)
             ]
-            is_share = any(bool(table["checks"].notna().any()) for table in tables)
             arms = arms_of(columns, is_share=is_share)
         samples.append(Sample(part[source], part["cluster"], part.get(WEIGHT), arms))
         note = ""
@@ -488,11 +565,11 @@ def rogan_gladen(
 ) -> Interval:
     """Compute the Rogan-Gladen rate or delta: a number divided by Youden's J.
 
-    The distance from the estimate to a limit is the root of a sum of two squares. The first is the
-    distance from the naive estimate to its limit, divided by J. The second comes from the
-    uncertainty of the error rates; ``moved`` holds the absolute derivatives of the estimate with
-    respect to sensitivity and specificity, times J. The variances of the two rates are computed
-    after shrinking the rates as in Lang and Reiczigel, so that neither counts as certain.
+    The limits are those of Fieller: a value is inside if the number minus J times the value is
+    compatible with 0. Its variance is the sum of squares of the distance from the naive estimate
+    to its limit, and of the parts of the two error rates. The variances of these are computed after
+    shrinking the rates as in Lang and Reiczigel, so that neither counts as certain. If J may be 0,
+    a limit is the bound.
     """
     label = "Rogan-Gladen pooled" if is_delta else "Rogan-Gladen"
     rates, j = (errors.sensitivity, errors.specificity), errors.j
@@ -502,24 +579,85 @@ def rogan_gladen(
         return nothing(next(filter(None, reasons)), n=0.0)
     if j <= _NO_BETTER_THAN:
         return nothing(NO_BETTER, n=n_gold)
-    if is_delta:
-        estimate, bounds = naive.estimate / j, (-1.0, 1.0)
-        moved = (abs(estimate), abs(estimate))
-    else:
-        estimate, bounds = (naive.estimate + rates[1].estimate - 1.0) / j, (0.0, 1.0)
-        true = min(max(estimate, 0.0), 1.0)
-        moved = (true, 1.0 - true)
-    variance = 0.0
-    for error_rate, by in zip(rates, moved, strict=True):
+    # a pass rate of 1 by gold has false fails only, one of 0 false passes only; in a delta, both
+    # kinds count in proportion to its size
+    one, bounds = (0.0, (-1.0, 1.0)) if is_delta else (1.0, (0.0, 1.0))
+    reaches = []
+    for error_rate in rates:
         labels = _effective_labels(error_rate)
         rate = (labels * error_rate.estimate + 1.0) / (labels + 2.0)
-        variance += by**2 * rate * (1.0 - rate) / (labels + 2.0)
-    reach = quantile(naive.ci_level) * math.sqrt(variance) / j
-    low = estimate - math.hypot((naive.estimate - naive.low) / j, reach)
-    high = estimate + math.hypot((naive.high - naive.estimate) / j, reach)
-    inside, low, high, cut = within_range(estimate, low, high, bounds)
+        reaches.append(quantile(naive.ci_level) ** 2 * rate * (1.0 - rate) / (labels + 2.0))
+    # limits t solve (number - j t)**2 = distance**2 + reaches[0] t**2 + reaches[1] (one - t)**2
+    number = naive.estimate + one * (rates[1].estimate - 1.0)
+    square, middle = j**2 - sum(reaches), number * j - reaches[1] * one
+    ends = []
+    for sign, end, bound in zip((-1.0, 1.0), (naive.low, naive.high), bounds, strict=True):
+        rest = number**2 - (naive.estimate - end) ** 2 - reaches[1] * one
+        root = middle**2 - square * rest
+        solved = square > 0.0 and root >= 0.0
+        ends.append((middle + sign * math.sqrt(root)) / square if solved else bound)
+    inside, low, high, cut = within_range(number / j, ends[0], ends[1], bounds)
     method = f"{label}, {naive.method}"
     return Interval(inside, low, high, naive.ci_level, method, cut, n_gold)
+
+
+def pooled_over_skills(
+    naive: Interval, rates: Sequence[float], skills: Sequence[OfSkills], n_gold: int
+) -> Interval:
+    """Compute the rate of a condition, or the delta of two, with error rates of several skills.
+
+    ``rates`` and ``skills`` belong to the conditions. Each rate is that of Rogan and Gladen. A
+    limit is the root of a sum of squares: the distance of the naive limit, divided by the mean J,
+    and the effect of the Jeffreys limits of each error rate. An error rate without labels may have
+    any value.
+    """
+    label = f"Rogan-Gladen by condition, error rates of {skills[0].n} skills"
+    if math.isnan(naive.low):
+        return undefined(label, naive.note, naive.ci_level, 0.0)
+    estimate, squares, youdens = 0.0, np.zeros(2), []
+    for sign, rate, (_, errors, _) in zip((1, -1), rates, skills, strict=False):
+        fn, fp = (
+            error_limits(each.complement, _effective_labels(each), naive.ci_level)
+            for each in (errors.sensitivity, errors.specificity)
+        )
+        if fn[0] + fp[0] >= 1.0:
+            return undefined(label, NO_BETTER, naive.ci_level, n_gold)
+        youdens.append(max(1.0 - fn[0] - fp[0], _LEAST_YOUDEN))
+        true = min(max((rate - fp[0]) / youdens[-1], 0.0), 1.0)
+        # squared distances to the lower and to the upper limit; those of the reference exchanged
+        moved = (true * (fn[1:] - fn[0])) ** 2 + ((1.0 - true) * (fp[:0:-1] - fp[0])) ** 2
+        squares += moved[::sign] / youdens[-1] ** 2
+        estimate += sign * true
+    ends = (np.array([naive.low, naive.high]) - naive.estimate) / np.mean(youdens)
+    down, up = np.sqrt(ends**2 + squares)
+    low, high = max(estimate - down, 1.0 - len(youdens)), min(estimate + up, 1.0)
+    method = f"{label}, {naive.method}"
+    return Interval(estimate, float(low), float(high), naive.ci_level, method, "", n_gold)
+
+
+def turning_note(rates: Sequence[Interval], errors: Errors, condition: str) -> str:
+    """Return a note on the errors under one condition that would turn the sign of a delta.
+
+    ``rates`` are the naive rates of the condition and the reference. With the same ``errors`` under
+    both, the corrected delta has the sign of the naive one.
+    """
+    own = {"sensitivity": errors.sensitivity.estimate, "specificity": errors.specificity.estimate}
+    new, old = (rate.estimate for rate in rates)
+    truth = (old + own["specificity"] - 1.0) / errors.j
+    if not 0.0 < truth < 1.0 or new == old:
+        return ""
+    # both conditions have the true rate of the reference
+    turning = {
+        "sensitivity": (new - (1.0 - truth) * (1.0 - own["specificity"])) / truth,
+        "specificity": 1.0 - (new - truth * own["sensitivity"]) / (1.0 - truth),
+    }
+    turns = [
+        f"a {name} of {value:.2f} instead of {own[name]:.2f} (Youden's J {value - own[name]:+.2f})"
+        for name, value in turning.items()
+        if 0.0 <= value <= 1.0
+    ]
+    which = " or ".join(turns) or "no sensitivity or specificity alone"
+    return f"the sign turns where '{condition}' has {which}"
 
 
 def _effective_labels(rate: Interval) -> float:
@@ -537,18 +675,24 @@ def _effective_labels(rate: Interval) -> float:
 def difference_of_rates(first: Interval, second: Interval, label: str) -> Interval:
     """Compute the difference of two corrected rates, first - second; NaN if one has no limits."""
     difference = first.minus(second)
-    if math.isnan(difference.low):
-        # Use the notes of the rates without limits, because only they explain the missing limits.
-        whys = (rate.note for rate in (first, second) if math.isnan(rate.low))
-        return undefined(label, join_notes(*dict.fromkeys(whys)), first.ci_level, 0.0)
+    # if limits are missing, only the notes of the rates without limits explain it
+    rates = [rate for rate in (first, second) if math.isnan(rate.low)] or [first, second]
     return replace(
         difference,
         low=max(difference.low, -1.0),
         high=min(difference.high, 1.0),
         method=f"{label}, {difference.method}",
-        note=join_notes(*dict.fromkeys((first.note, second.note))),
-        n=min(first.n, second.n),
+        note=join_notes(*dict.fromkeys(rate.note for rate in rates)),
+        n=min(rate.n for rate in rates),
     )
+
+
+class OfSkills(NamedTuple):
+    """Error rates under a condition over ``n`` skills, and the p-value of those of one skill."""
+
+    n: int
+    errors: Errors
+    p_equal: float
 
 
 class Group(NamedTuple):
@@ -556,7 +700,9 @@ class Group(NamedTuple):
 
     Each dict has conditions as keys. ``pooled`` holds the error rates over all conditions,
     ``shares`` the shares of passes and of fails that have gold. ``by_strata`` is True if gold was
-    drawn by verdict. ``claim`` is a note on skills as clusters.
+    drawn by verdict. ``claim`` is a note on skills as clusters. If gold is separate, the error
+    rates are those of the units ``calibration``. ``skills`` has the error rates of all skills by
+    condition, if the groups are skills.
     """
 
     sides: Sides
@@ -566,12 +712,21 @@ class Group(NamedTuple):
     shares: dict[str, pd.Series]
     by_strata: bool
     claim: str
+    calibration: pd.DataFrame | None = None
+    skills: Mapping[str, OfSkills] = MappingProxyType({})
+
+    def used_errors(self, condition: str) -> Errors:
+        """Return the error rates for a condition: its own, or those of the calibration set."""
+        return self.errors[condition] if self.calibration is None else self.pooled
 
     def n_gold(self, *conditions: str) -> int:
         """Return the number of cases with gold under a condition, or under both of two.
 
         If no case has gold under both, or if gold was drawn by verdict, return the smaller number.
+        If gold is separate, return the number of cases of the calibration set.
         """
+        if self.calibration is not None:
+            return len(self.calibration[CASE].drop_duplicates())
         counts = []
         for name in conditions:
             units = self.units[name]
@@ -612,22 +767,34 @@ def _by_estimator(
         in_strata = _delta_in_strata if is_delta else _rate_in_strata
         nothing = undefined("", _OTHER_DRAW, ci_level, 0.0)
         weighted = in_strata(group, conditions, ci_level)
-        return dict.fromkeys(ESTIMATORS, nothing) | {"naive": naive, "gold_only": weighted}
+        found = dict.fromkeys((*ESTIMATORS, POOLED), nothing)
+        return found | {"naive": naive, "gold_only": weighted}
     sides = [group.sides[name] for name in conditions]
     own = plain_means([[cases] for cases in sides], ci_level, interval) if is_delta else [plain]
     by_arm = [
-        rogan_gladen(rate["verdict"], n_with_gold(cases), group.errors[name])
-        for rate, cases, name in zip(own, sides, conditions, strict=True)
+        rogan_gladen(rate["verdict"], group.n_gold(name), group.used_errors(name))
+        for rate, name in zip(own, conditions, strict=True)
     ]
     pooled = rogan_gladen(naive, group.n_gold(*conditions), group.pooled, is_delta=is_delta)
     by_condition = by_arm[0]
     if is_delta:
         difference = difference_of_rates(by_arm[0], by_arm[1], "Rogan-Gladen by condition")
-        pooled, by_condition = _with_p_value(pooled), _with_p_value(difference)
+        # with equal error rates, no difference by gold is no difference by the grader
+        pooled, by_condition = replace(pooled, p_value=naive.p_value), _with_p_value(difference)
     if not math.isnan(pooled.estimate):
-        pooled = pooled.with_note(first=group.pooled.pooled_note)
+        rates = [rate["verdict"] for rate in own]
+        turns = turning_note(rates, group.pooled, conditions[0]) if is_delta else ""
+        pooled = pooled.with_note(turns, first=group.pooled.pooled_note)
     estimated = (naive, plain["gold"], pooled, by_condition, ppi_estimate(sides, ci_level))
-    return dict(zip(ESTIMATORS, estimated, strict=True))
+    found = dict(zip(ESTIMATORS, estimated, strict=True))
+    over = undefined("", NO_OTHERS, ci_level, 0.0)
+    skills = [group.skills[name] for name in conditions if name in group.skills]
+    if len(skills) == len(conditions) and min(each.n for each in skills) > 1:
+        shares = [rate["verdict"].estimate for rate in own]
+        over = pooled_over_skills(naive, shares, skills, group.n_gold(*conditions))
+        over = _with_p_value(over) if is_delta else over
+    found[POOLED] = over
+    return found
 
 
 def _with_p_value(delta: Interval) -> Interval:

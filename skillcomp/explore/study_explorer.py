@@ -18,6 +18,7 @@ from skillcomp.explore import explorer as ui
 from skillcomp.frames import Frames
 from skillcomp.frames.contracts import AMOUNTS
 from skillcomp.frames.estimates import columns_of, ordered, rows_of_group
+from skillcomp.frames.reference_labels import compared_rows
 from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
@@ -266,7 +267,8 @@ class StudyExplorer(ui.Explorer):
 
     def _graded_attempts(self, grader: str) -> pd.DataFrame:
         verdicts = self._verdicts[self._verdicts["grader"].eq(grader)]
-        return frames.outcomes(verdicts, self._cases, attempts=self._attempts)
+        outcomes = frames.outcomes(verdicts, self._cases, attempts=self._attempts)
+        return compared_rows(outcomes, getattr(self._study, "gold_drawn", ""))
 
     def _outcomes(self) -> pd.DataFrame:
         outcomes = self._outcomes_of(self._chosen_value("grader"))

@@ -23,7 +23,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
 from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_cases, without_unanswered
 from skillcomp.frames.outcomes import outcomes as outcomes_of
-from skillcomp.frames.reference_labels import ITEM, RESULTS, Drawn, check_draw
+from skillcomp.frames.reference_labels import ITEM, RESULTS, Drawn, check_draw, compared_rows
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_pairs import frames_of_pairs
 from skillcomp.frames.table_passages import frames_of_passages
@@ -222,7 +222,8 @@ def from_frame(
         its family, in the table or in the frame of labels. The default labeller is "own". The
         report states if a model gave the labels, and if its family also answered or graded.
     gold_drawn, drawn_by : optional
-        How the labels were drawn, as in :func:`skillcomp.correction.delta`; the report uses it.
+        How the labels were drawn, as in :func:`skillcomp.correction.delta`; the report uses it. If
+        they are ``"separate"``, ``outcomes`` lacks the condition ``calibration``.
         ``"random"``, ``"chosen"`` or ``"verdict"``. For ``"verdict"``, ``drawn_by`` is the grader
         of the verdicts that decided the draw.
     winner : hashable, optional
@@ -546,9 +547,10 @@ def frames_of_columns(
     check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], reader.place)
     graded = without_unanswered(made["verdicts"], made["attempts"])
     made["verdicts"] = with_agent_models(graded, made["attempts"])
-    made["outcomes"] = outcomes_of(
+    outcomes = outcomes_of(
         made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
     )
+    made["outcomes"] = compared_rows(outcomes, gold_drawn)
     return Frames(**made, **reader.facts(), gold_drawn=gold_drawn, drawn_by=drawn_by)
 
 

@@ -26,7 +26,7 @@ from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CAUTION, CONTRACTS
 from skillcomp.frames.estimates import rows_of_group, with_agent_models
 from skillcomp.frames.missing_attempts import with_asked
 from skillcomp.frames.outcomes import outcomes
-from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, one_label
+from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, compared_rows, one_label
 from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
@@ -764,14 +764,16 @@ def frames_of_store(path: Path) -> Frames:
     """Return the frames of a recorded study or of saved frames."""
     store = RunStore(path)
     made = cases(store), attempts(store, asked="plan"), verdicts(store)
+    facts = saved_facts(store)
+    graded = outcomes(made[2], made[0], attempts=made[1])
     return Frames(
         cases=made[0],
         attempts=made[1],
         verdicts=made[2],
-        outcomes=outcomes(made[2], made[0], attempts=made[1]),
+        outcomes=compared_rows(graded, facts.get("gold_drawn", "")),
         gold=gold(store),
         pairwise=pairwise(store),
         passages=passages(store),
         skills={slug: skill.text for slug, skill in store.skills.items()},
-        **saved_facts(store),
+        **facts,
     )

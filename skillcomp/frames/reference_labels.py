@@ -22,6 +22,7 @@ from skillcomp.frames.estimates import (
     prepared,
     refuse_averaged,
     refuse_pooling,
+    require_columns,
     with_case_facts,
 )
 from skillcomp.stats.results import Floats, Indices
@@ -74,14 +75,14 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     items = ordered.assign(person=ordered["labeller_kind"].eq("person")).groupby(ITEM)
     about = items.agg(
         n=("passed", "count"),
-        n_passed=("passed", "sum"),
+        n_values=("passed", "nunique"),
         borderline=("borderline", "max"),
         chance=("inclusion_probability", "first"),
         by_person=("person", "any"),
     )
     about = about.loc[pd.MultiIndex.from_frame(first[ITEM])].set_index(first.index)
     several = about["n"].gt(1) & first["labeller"].ne(ADJUDICATED)
-    disputed = several & about["n_passed"].gt(0) & about["n_passed"].lt(about["n"])
+    disputed = several & about["n_values"].gt(1)
     return first.assign(
         labeller=first["labeller"].mask(several, AGREED).mask(disputed, DISPUTED),
         labeller_kind=first["labeller_kind"].mask(several & about["by_person"], "person"),
@@ -91,13 +92,18 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
+def reference_labels(gold: pd.DataFrame, what: str, value: str = "passed") -> pd.DataFrame:
     """Return the reference label of each item as a number; :func:`one_label` chooses the label.
 
-    Columns: attempt_id, check_id, inclusion_probability, gold (1, 0, NaN without a label) and
-    settled_by (adjudicated, agreed, disputed, a name or ``no name``; never NA).
+    Columns: attempt_id, check_id, inclusion_probability, gold (1, 0, NaN without a label; the score
+    if ``value`` is ``score``) and settled_by (adjudicated, agreed, disputed, a name or ``no name``;
+    never NA).
     """
-    labels = one_label(check(gold, "gold"), what)
+    labels = check(gold, "gold")
+    if value == "score":
+        require_columns(labels, ["score"], f"{what}: gold")
+        labels["passed"] = labels["score"]
+    labels = one_label(labels, what)
     return labels[[*ITEM, "inclusion_probability"]].assign(
         gold=labels["passed"].astype("float64"),
         settled_by=labels["labeller"].astype("str").fillna("no name"),
@@ -241,13 +247,21 @@ def without_checks(
     return frame[~left_out]
 
 
-Drawn = Literal["random", "chosen", "verdict"]
+Drawn = Literal["random", "chosen", "verdict", "separate"]
+# The condition of the answers of a calibration set, with gold that is "separate": it is not
+# compared with the others.
+CALIBRATION = "calibration"
 _NO_VERDICT = "no verdict"
 NAME_DRAWN_BY = "label some there or name the grader by whose verdict gold was drawn: drawn_by="
 # A test checks whether gold was drawn as `gold_drawn` and `drawn_by` state. This is its level for
 # all groups together: how often a true statement is doubted by chance. It is low, because a table
 # of results can have many rows.
 DOUBTED = 0.001
+
+
+def compared_rows(rows: pd.DataFrame, gold_drawn: str) -> pd.DataFrame:
+    """Leave out the answers of a calibration set: they are not compared with the others."""
+    return rows[rows["condition"].ne(CALIBRATION)] if gold_drawn == "separate" else rows
 
 
 def check_draw(gold_drawn: str, drawn_by: str | None, graders: pd.Series, what: str) -> None:
@@ -269,7 +283,8 @@ def draw_words(gold_drawn: str, drawn_by: str | None) -> str:
     """Describe how gold was drawn."""
     if gold_drawn == "verdict":
         return f"drawn by the verdict of {drawn_by}" if drawn_by else "drawn by the verdicts"
-    return "chosen, not drawn" if gold_drawn == "chosen" else "taken as drawn at random"
+    words = {"chosen": "chosen, not drawn", "separate": "a calibration set of its own"}
+    return words.get(gold_drawn, "taken as drawn at random")
 
 
 def drawn_strata(
@@ -413,11 +428,12 @@ def refuted_draw(rows: pd.DataFrame, keys: Sequence[str], drawn_by: str | None) 
     )
 
 
-def unequal_shares(shares: Mapping[str, Any]) -> str:
+def unequal_shares(shares: Mapping[str, Any], gold_drawn: str = "random") -> str:
     """Return a note on the conditions in which the labelled shares of passes and fails differ.
 
     ``shares`` maps each condition to its row of :func:`labelled_shares`. If gold was drawn at
-    random, about one study in a thousand gets a note by chance.
+    random, about one study in a thousand gets a note by chance. The note names other draws unless
+    ``gold_drawn`` is one of them.
     """
     unequal = [
         f"{100 * row['passes']:.0f} % of the passes and {100 * row['fails']:.0f} % of the fails"
@@ -427,7 +443,9 @@ def unequal_shares(shares: Mapping[str, Any]) -> str:
     ]
     if not unequal:
         return ""
-    return (
-        f"gold on {', '.join(unequal)}: such shares are no random draw. If it was drawn by the "
-        f"verdicts, state {argument('gold_drawn', 'verdict')}"
-    )
+    text = f"gold on {', '.join(unequal)}: such shares are no random draw"
+    if gold_drawn != "random":
+        return text
+    separate = f"a calibration set of its own, {argument('gold_drawn', 'separate')}"
+    by_verdict = argument("gold_drawn", "verdict")
+    return f"{text}. If it is {separate}; if it was drawn by the verdicts, state {by_verdict}"

@@ -49,6 +49,7 @@ _ESTIMATORS: Mapping[Any, Look] = {
     "gold_only": CATEGORIES[1],
     "rogan_gladen_pooled": CATEGORIES[2],
     "rogan_gladen_by_arm": CATEGORIES[3],
+    "pooled": Look(INK, "P"),
     "ppi": CATEGORIES[0],
 }
 _WHERE = "plots.transfer"

@@ -30,7 +30,7 @@ from skillcomp.errors import SkillcompError, StudyError, argument, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.missing_attempts import UNANSWERED
-from skillcomp.frames.reference_labels import RESULTS, Drawn
+from skillcomp.frames.reference_labels import CALIBRATION, RESULTS, Drawn, compared_rows
 from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.io.files import read_own
@@ -276,6 +276,7 @@ def answer(
     outcomes = _with_agents_named(
         frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
     )
+    outcomes, attempts = (compared_rows(f, draw["gold_drawn"]) for f in (outcomes, attempts))
     mine = outcomes[outcomes["grader"].eq(chosen)]
     is_score = value == "score"
     of_value: Fields = {"value": value, "bounds": bounds}
@@ -477,7 +478,8 @@ def _add_graders(
         cases=how["cases"],
         by=by,
     )
-    compared = _with_agents_named(verdicts[verdicts["condition"].isin(conditions)])
+    together = [*conditions, CALIBRATION] if how["gold_drawn"] == "separate" else conditions
+    compared = _with_agents_named(verdicts[verdicts["condition"].isin(together)])
     how |= {"by": ["grader", *agents], "reference": conditions[0], "value": value}
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 

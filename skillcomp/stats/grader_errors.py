@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import hypergeom
+from scipy.stats import beta, hypergeom
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import bounded_means
@@ -221,6 +221,42 @@ def _holm_of_both(tests: list[HypothesisTest]) -> HypothesisTest:
     return HypothesisTest(NAN, min(1.0, len(defined) * min(defined)), label, note)
 
 
+def error_limits(error_rate: Interval, labels: float, ci_level: float) -> Floats:
+    """Return an error rate with its Jeffreys limits; without labels 0, with limits 0 and 1."""
+    if not labels > 0:
+        return np.array([0.0, 0.0, 1.0])
+    rate, tail = error_rate.estimate, (1.0 - ci_level) / 2.0
+    shape = labels * rate + 0.5, labels * (1.0 - rate) + 0.5
+    low, high = (float(beta.ppf(p, *shape)) for p in (tail, 1.0 - tail))
+    return np.array([rate, low if rate > 0 else 0.0, high if rate < 1 else 1.0])
+
+
+def equal_errors(errors: ArrayLike, labels: ArrayLike) -> Floats:
+    """Test, for each group, whether its error rates are those of the other groups.
+
+    Parameters
+    ----------
+    errors, labels : array_like of int, shape (kinds, groups)
+        Numbers of errors, and of gold labels, of each kind: missed passes and false passes.
+
+    Returns
+    -------
+    ndarray of float, shape (groups,)
+        The smallest two-sided mid-p value of the kinds, given their totals; exact. Twice the
+        smallest one of all conditions tests them together.
+
+    Examples
+    --------
+    >>> equal_errors([[0, 0, 8]], [[14, 14, 14]]).round(3).tolist()
+    [0.026, 0.026, 0.0]
+    """
+    wrong, n = np.asarray(errors), np.asarray(labels)
+    chance = hypergeom(n.sum(1, keepdims=True), wrong.sum(1, keepdims=True), n)
+    below = chance.cdf(wrong) - chance.pmf(wrong) / 2.0
+    two_sided: Floats = np.minimum(1.0, 2.0 * np.minimum(below, 1.0 - below)).min(0)
+    return two_sided
+
+
 def youden(sensitivity: Interval, specificity: Interval) -> Interval:
     """Estimate Youden's J of a grader: sensitivity + specificity - 1.
 
@@ -291,10 +327,5 @@ def youden_difference(skill: Interval, baseline: Interval) -> Interval:
 
 
 def _labelled_difference(label: str, left: Interval, right: Interval) -> Interval:
-    level = left.ci_level
-    if math.isnan(left.estimate) or math.isnan(right.estimate):
-        reason = join_notes(left.note, right.note) or "one of the two rates is not defined"
-        return undefined(label, reason, ci_level=level)
-    bare_left, bare_right = (Interval(v.estimate, v.low, v.high, level) for v in (left, right))
-    difference = bare_left.minus(bare_right)
-    return replace(difference, method=f"{label}, {difference.method}")
+    difference = left.minus(right)
+    return replace(difference, method=f"{label}, {difference.method}", n=NAN)
