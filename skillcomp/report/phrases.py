@@ -294,12 +294,23 @@ _OF_NUMBERS: dict[str, Callable[[Any], str]] = {
 }
 
 
+def agrees_with(row: Row) -> str:
+    """Name the graders of a row and with what they agree: gold, a majority, or each other."""
+    if isinstance(row.get("reference"), str):
+        return f"{row['grader']} and {row['reference']} agree"
+    if pd.isna(row.get("grader", "")):
+        return "All graders agree with each other"
+    gold = "the majority of the others" if "gold is a majority" in str(row["note"]) else "gold"
+    return f"{row.get('grader', 'The grader')} agrees with {gold}"
+
+
 def fields_of(row: Row, more: Mapping[str, Any] | None = None) -> dict[str, Field]:
     """Return the fields of phrases: columns of a row, words for it, and more by name."""
     condition, reference = row.get("condition", "skill"), row.get("reference", "baseline")
     words = {
         "row": row,
         "grader": row.get("grader", "The grader"),
+        "agrees": agrees_with(row),
         "how": treatment(condition, reference),
         "without": without(reference),
         "what": "checks" if "share" in str(row.get("measure")) else "answers",

@@ -70,6 +70,7 @@ _GAP = (
     "{n_near:,.0f} near and {n_far:,.0f} far cases){gap%s:lost}",
 )
 _NEITHER = "no difference is shown"
+_BY = {"gold_only": " by gold alone", "pooled": " (error rates of all skills)"}
 _WINS = r"(the [^;]* wins [^;]*)"  # the part of a note that says which answers win
 _OF_PAIRS = {
     "pair_effect_points": "An effect on the choice between two answers, given gold,",
@@ -102,11 +103,21 @@ _PHRASES_OF_AMOUNTS: list[tuple[str, dict[str, tuple[str, ...]]]] = [
 # form follows the colon; three texts are for an increase, a decrease, and neither.
 PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
     ("agreement with gold", {"raw_agreement": (
-        "{grader} agrees with gold on {raw_agreement:of checks}",
+        "{agrees} on {raw_agreement:of checks}",
         ", kappa {cohen_kappa:coefficient}",
         ", AC1 {gwet_ac1:coefficient}",
+        ", alpha {krippendorff_alpha:coefficient}",
         "; it passes {false_passes:share} of what gold fails (false passes)",
         "; it fails {false_fails:share} of what gold passes (false fails)",
+    )}),
+    ("the scores of graders", {"score_difference": (
+        "The scores of {grader} minus those of {against}: {score_difference:change} ("
+        "{score_difference:higher|lower|no difference is shown})",
+        ", mean distance {absolute_error:limits}",
+        ", concordance {concordance:coefficient}",
+    ), "score_change": (
+        "The scores of {grader} minus those of {reference}: {score_change:change} ("
+        "{score_change:higher|lower|no change is shown})",
     )}),
     ("the change", dict.fromkeys(("delta_passed", "delta_share_passed"), (
         "{subject:s}{rates:s}{row:change}{row:cases}",
@@ -326,7 +337,7 @@ def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
         if (best := rows.get(name)) is not None:
             words["corrected"] = f"not corrected: {reason(best)}"
             if best["estimator"] != "naive":
-                how = " by gold alone" if best["estimator"] == "gold_only" else ""
+                how = _BY.get(best["estimator"], "")
                 words["corrected"] = f"corrected for its errors{how}, {verb}{form(best)}"
     notes = {name: rows[name].get("note") or None for name in ("gap", "gap_pooled") if name in rows}
     if "dimension=" in str(notes.get("gap")):  # no case has a dimension
@@ -342,7 +353,8 @@ def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
     raw = with_estimate(rows_of(agreement, "raw_agreement"), "ci_low")
     raw = raw.sort_values("estimate", ascending=False, kind="stable")
     of_rounds = agreement["measure"].eq("flip_rate").any()
-    if "labeller" in raw or of_rounds or raw["grader"].nunique() < 2:
+    among = "reference" in raw or raw["note"].str.contains("gold is a majority").any()
+    if "labeller" in raw or of_rounds or among or raw["grader"].nunique() < 2:
         return
     best, second, last = raw.iloc[0], raw.iloc[1], raw.iloc[-1]
     text = f"Of {len(raw)} graders, {best['grader']} agrees with gold most often and "
