@@ -566,7 +566,7 @@ def test_the_choice_is_made_at_the_length_of_the_answers() -> None:
     how: dict[str, Any] = {"skills": SUBJECT, "n_resamples": 2}
     shared = sc.overlap.score(answers, skills=SUBJECT, exclude_prompt=False, ngram=LENGTHS)
     verdicts = answers.assign(passed=True)
-    # chosen on passages alone, n = 5 flags at most 5 % of them, but 35 % of honest answers
+    # chosen on passages alone, n = 5 flags at most 5 % of them, but 34 % of honest answers
     short = sc.overlap.calibrate(passages=passages, **how)
     chosen = short.query("chosen").iloc[0]
     assert (chosen["rule"], chosen["n"], chosen["answer_tokens"]) == ("any", 5, 40)

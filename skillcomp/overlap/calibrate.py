@@ -215,7 +215,7 @@ def calibrate(
 
     Passages are clustered by document (a skill and topic), attempts by case.
 
-    A longer text shares more by chance: a rule that flags 2 % of texts of 40 tokens flags 35 % of
+    A longer text shares more by chance: a rule that flags 2 % of texts of 40 tokens flags 40 % of
     texts of 900. The choice is therefore made at the length of the answers that are no null. If all
     nulls have shorter texts, the null with the longest texts must keep a stricter limit: the one
     from which the rate grows to ``max_false_flags`` if every position has the same chance of a
