@@ -281,6 +281,10 @@ def answer(
     is_score = value == "score"
     of_value: Fields = {"value": value, "bounds": bounds}
     if is_score:
+        of_scores: Fields = {"by": ["grader"], "cases": cases, "average": ["agent"], **of_value}
+        checked = len(gold) and gold["score"].notna().any()
+        found.pop("agreement", None)
+        estimates.add("agreement", checked, reliability.agreement, verdicts, gold, **of_scores)
         gold = gold.iloc[:0]
         found.pop("unusable", None)  # verdicts without pass or fail have scores
         if mine["transfer"].notna().any():
@@ -359,7 +363,7 @@ def answer(
         "attempts": len(data.attempts),
         "graders": len(data.graders),
         "verdicts": len(verdicts),
-        "gold labels": len(gold),
+        "gold labels": len(data.gold),
     }
     further = StudyEstimates({**found})
     screens = study_screens(data, further, chosen, draw, skip="grader study")

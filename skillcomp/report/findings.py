@@ -185,7 +185,6 @@ def _parts_on_skills(
     require_columns(decided, _DECIDED, "report.findings")
     main = main_rows(decided)
     unchecked = frames.get("agreement") is None and "agreement" not in missing
-    unchecked |= _are_scores(main)  # gold is of passes
     others = decided.drop(main.index)
     of_placebo = others["condition"].eq("placebo")
     compared = frames.get("placebo"), frames.get("previous")

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import pandas as pd
@@ -99,7 +100,7 @@ def without(reference: object) -> str:
 
 def unit_of(row: Row) -> str:
     """Return the unit of a row: ``score`` for scores, otherwise ``points``."""
-    return "score" if str(row.get("measure")).endswith("score") else "points"
+    return "score" if "score" in (row.get("unit"), str(row.get("measure"))[-5:]) else "points"
 
 
 def rate(value: float) -> str:
@@ -168,7 +169,8 @@ def share(row: Row, of: str = "") -> str:
     >>> share(row, "items"), share(row)
     ('16 % [11, 22] of 419 items', '16 % [11, 22]')
     """
-    text = f"{rate(row['estimate'])} {_in_brackets(row, rate)}".rstrip()
+    form = partial(quantity, unit="score") if unit_of(row) == "score" else rate
+    text = f"{form(row['estimate'])} {_in_brackets(row, form)}".rstrip()
     return f"{text} of {row['n']:,.0f} {of}" if of else text
 
 
@@ -310,7 +312,7 @@ def fields_of(row: Row, more: Mapping[str, Any] | None = None) -> dict[str, Fiel
     words = {
         "row": row,
         "grader": row.get("grader", "The grader"),
-        "agrees": agrees_with(row),
+        "agrees": agrees_with(row) if row.get("measure") == "raw_agreement" else "",
         "how": treatment(condition, reference),
         "without": without(reference),
         "what": "checks" if "share" in str(row.get("measure")) else "answers",

@@ -39,6 +39,7 @@ from skillcomp.report.phrases import (
     signed,
     size,
     treatment,
+    unit_of,
     verdict_sentences,
     with_estimate,
 )
@@ -111,9 +112,8 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "; it fails {false_fails:share} of what gold passes (false fails)",
     )}),
     ("the scores of graders", {"score_difference": (
-        "The scores of {grader} minus those of {against}: {score_difference:change} ("
-        "{score_difference:higher|lower|no difference is shown})",
-        ", mean distance {absolute_error:limits}",
+        "The scores of {grader} minus those of {against}: {score_difference:change}",
+        ", mean distance {absolute_error:share}",
         ", concordance {concordance:coefficient}",
     ), "score_change": (
         "The scores of {grader} minus those of {reference}: {score_change:change} ("
@@ -153,10 +153,8 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         ),
     }),
     ("a corrected number", {"naive": (
-        "{subject:s}{how} changes the share of {what} that pass by {naive:change}; {corrected:s}",
-    ), "naive_rate": (
-        "{subject:s}{under:s}{naive_rate:share} of the {what} pass; {corrected:s}",
-    )}),
+        "{subject:s}{how} changes {mean:s} by {naive:change}; {corrected:s}",
+    ), "naive_rate": ("{subject:s}{under:s}{level:s}; {corrected:s}",)}),
     ("the difference in errors between conditions", {"delta_youden": (
         "{grader}, {how} against {against:s}: passes among gold passes "
         "{delta_sensitivity:change} ({delta_sensitivity:fewer false fails|more false fails|"
@@ -330,7 +328,12 @@ def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
     words["under"] = f"under {called(condition)}, " if treated else ""
     words["against"] = called(row.get("reference", "baseline"))
     words["by"] = f"By {row['grader']}, " if isinstance(row.get("grader"), str) else ""
-    words["rates"] = "{how} changes the share of {what} that pass by ".format_map(fields)
+    of_scores = unit_of(row) == "score"
+    words["mean"] = "the mean score" if of_scores else f"the share of {fields['what']:s} that pass"
+    words["rates"] = f"{fields['how']:s} changes {words['mean']} by "
+    if (naive := rows.get("naive_rate")) is not None:
+        words["level"] = f"{share(naive)} of the {fields['what']:s} pass"
+        words["level"] = f"the mean score is {share(naive)}" if of_scores else words["level"]
     with suppress(LookupError):
         words["rates"] = RATES.format_map(fields) + ", "
     for name, form, verb in (("best", change, "by "), ("best_rate", share, "")):
@@ -485,6 +488,7 @@ def _effect_in_words(row: Row, of_grader: bool = True) -> str:
 def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
     """Summarise how far corrections move estimates, and which conclusions they change."""
     moves, changes = list[float](), list[str]()
+    corrected = corrected[corrected["unit"].ne("score")]
     words = "a gain", "a loss", "no change shown"
     for _, part in parts_by(corrected, *_KEYS):
         rows = rows_by_name(part)
@@ -649,7 +653,11 @@ def _progress_in_words(progress: pd.DataFrame) -> Iterator[str]:
 def _draw_of_gold(agreement: pd.DataFrame) -> Iterator[str]:
     words = str(agreement["gold_drawn"].iloc[0])
     elsewhere = {"recommended", "labeller"} & {*agreement.columns}
-    if elsewhere or agreement["estimate"].isna().all():
+    if (
+        elsewhere
+        or agreement["note"].str.contains("gold is a majority").any()
+        or agreement["estimate"].isna().all()
+    ):
         return
     weighted = ": the shares are weighted by the verdicts" if "verdict" in words else ""
     verb = "are" if words.startswith("taken") else "were"
