@@ -282,9 +282,9 @@ def answer(
     of_value: Fields = {"value": value, "bounds": bounds}
     if is_score:
         of_scores: Fields = {"by": ["grader"], "cases": cases, "average": ["agent"], **of_value}
-        checked = len(gold) and gold["score"].notna().any()
+        has_scores = gold["score"].notna().any()
         found.pop("agreement", None)
-        estimates.add("agreement", checked, reliability.agreement, verdicts, gold, **of_scores)
+        estimates.add("agreement", has_scores, reliability.agreement, verdicts, gold, **of_scores)
         gold = gold.iloc[:0]
         found.pop("unusable", None)  # verdicts without pass or fail have scores
         if mine["transfer"].notna().any():
