@@ -58,7 +58,7 @@ from skillcomp.report.phrases import is_unconfirmed, listing, main_rows, treatme
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
 from skillcomp.skillverdicts.corrected_deltas import NAIVE
-from skillcomp.skillverdicts.decide_verdicts import check_margin
+from skillcomp.skillverdicts.decide_on_cases import check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 from skillcomp.table import table
@@ -218,14 +218,7 @@ def build(
     sentences = list(result.findings["sentence"])
     chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
     page = _write_page(
-        study,
-        name,
-        out,
-        result,
-        **parts,
-        chapters=chapters,
-        problem=problem,
-        lacking=lacking,
+        study, name, out, result, **parts, chapters=chapters, problem=problem, lacking=lacking
     )
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
@@ -262,12 +255,7 @@ def write_answer(
 
 
 def _cases_and_figures(
-    study: Study,
-    out: Path,
-    result: Answer,
-    reference: str | None,
-    round: int,
-    checks: Checks,
+    study: Study, out: Path, result: Answer, reference: str | None, round: int, checks: Checks
 ) -> Fields:
     """Write the case pages and the headline figures; return what the page needs of both."""
     decided = result.frames.get("decided", pd.DataFrame())

@@ -472,11 +472,7 @@ STUDY_KINDS = (
 
 
 def study_screens(
-    data: StudyData,
-    results: StudyEstimates,
-    grader: str,
-    design: Mapping[str, Any],
-    skip: str = "",
+    data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any], skip: str = ""
 ) -> tuple[StudyScreen, ...]:
     """Return the first screen of each kind that the study has data for, except the kind `skip`.
 
