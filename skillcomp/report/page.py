@@ -171,16 +171,24 @@ def build(
     if notebooks is None and isinstance(study, RunStore):
         paths, lacking = _chapters_about(study)
     defaults = _defaults_by_notebook(paths, may_skip=notebooks is None)
-    _require_named(parameters or {}, defaults.values())
+    named = sorted({n for own in defaults.values() for n in own} - _OWN_PARAMETERS)
+    for n in parameters or ():
+        if n not in (*named, "GRADER", "MARGIN", "ROUND"):
+            raise StudyError(f"report: no notebook has a parameter '{n}'{instead(n, named)}")
     out.mkdir(parents=True, exist_ok=True)
     if isinstance(study, Frames) and paths:
         study = RunStore(study.save(out / _SAVED, overwrite=True))
     values: dict[str, object] = {"GRADER": grader, "MARGIN": margin, "ROUND": round}
     values |= {n: value for n, value in (parameters or {}).items() if value is not None}
     grader = None if values["GRADER"] is None else str(values["GRADER"])
+    limit: Any = values["MARGIN"]
+    try:
+        check_margin(limit, None, ends_of(value, bounds))
+    except SkillcompError as error:
+        raise StudyError(f"report: {error}") from error
     how: Fields = {
         "groups": groups,
-        "margin": _margin_of(values["MARGIN"], ends_of(value, bounds)),
+        "margin": float(limit),
         "value": value,
         "bounds": bounds,
         "interval": interval,
@@ -349,14 +357,6 @@ def _probe_box(study: Study, out: Path) -> Fields:
     return {"figures": [figure], "at_fault": failed, "untested": untested, "rows": Markup(rows)}
 
 
-def _margin_of(value: Any, ends: tuple[float, float]) -> float:
-    try:
-        check_margin(value, None, ends)
-    except SkillcompError as error:
-        raise StudyError(f"report: {error}") from error
-    return float(value)
-
-
 def _round_of(value: object, study: Study) -> int:
     """Return the grading round to use; raise StudyError if the study does not have it."""
     if value == 1:
@@ -365,13 +365,6 @@ def _round_of(value: object, study: Study) -> int:
     if isinstance(value, int) and value in rounds:
         return value
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
-
-
-def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str, object]]) -> None:
-    names = sorted({name for own in defaults for name in own} - _OWN_PARAMETERS)
-    for name in values:
-        if name not in (*names, "GRADER", "MARGIN", "ROUND"):
-            raise StudyError(f"report: no notebook has a parameter '{name}'{instead(name, names)}")
 
 
 def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:

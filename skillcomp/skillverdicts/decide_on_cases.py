@@ -227,7 +227,12 @@ def decide(
         judged = judge(
             with_corrections(deltas, corrected, names, value=value, cluster=cluster, weight=weight)
         )
-        judged = _without_unconfirmed(judged)
+        # a verdict is undetermined if no correction is recommended for its row
+        judged["verdict"] = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
+        claimed = judged["verdict_uncorrected"].ne("undetermined")
+        overturned = judged["overturned"] & judged["assume_missing"].eq("")
+        unconfirmed = judged["verdict"].eq("undetermined") & claimed & ~overturned
+        judged["labels_needed"] = judged["labels_needed"].where(unconfirmed)
     is_open = judged["verdict"].eq("undetermined")
     judged["detectable"] = detectable_changes(judged, bounds=ends).where(is_open)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
@@ -252,15 +257,6 @@ def check_margin(margin: float, assume_missing: str | None, ends: tuple[float, f
         )
     if assume_missing is not None:
         require_known("assume_missing: found", assume_missing, ["at random"])
-
-
-def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
-    """Make a verdict undetermined if no correction is recommended for its row."""
-    claimed = judged["verdict_uncorrected"].ne("undetermined")
-    verdict = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
-    overturned = judged["overturned"] & judged["assume_missing"].eq("")
-    unconfirmed = verdict.eq("undetermined") & claimed & ~overturned
-    return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
 
 
 def verdicts_of_rows(deltas: pd.DataFrame) -> Any:
