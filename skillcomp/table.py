@@ -154,11 +154,7 @@ class Table:
     __str__ = _repr_markdown_ = markdown
 
 
-def table(
-    frame: pd.DataFrame,
-    *,
-    columns: Sequence[str] | None = None,
-) -> Table:
+def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table:
     """Format a frame for readers: words, percentages, counts, p-values, and full notes.
 
     Parameters

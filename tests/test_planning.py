@@ -16,7 +16,7 @@ from skillcomp import planning
 from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import outcomes
 from skillcomp.frames.check import check
-from skillcomp.planning.components import (
+from skillcomp.planning.assumed_components import (
     PilotCases,
     case_chances,
     noise_of_repeats,

@@ -50,7 +50,7 @@ NEXT_SKILL = (
 WORDS = (
     *(f"benchmarks/validity/{name}.py" for name in ("designs", "next_skill", "words")),
     "skillcomp/frames/estimates.py",
-    "skillcomp/skillverdicts/decide_verdicts.py",
+    "skillcomp/skillverdicts/decide_on_cases.py",
     *_STATS,
 )
 CHANGES = (

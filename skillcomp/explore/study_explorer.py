@@ -334,18 +334,15 @@ class StudyExplorer(ui.Explorer):
     def _tab_html(self, tab: str) -> Markup:
         """Return the HTML of a tab that has no state of its own."""
         if tab == "forest":
-            return self._forest_html()
+            rows = self._headline_rows()
+            drawn = ui.picture(draw_headline(rows).axes[0])
+            caption = style.describe({"delta": rows}, lead="Change on the same cases.")
+            rows_html = Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))
+            return html.render("explore-forest", picture=drawn, caption=caption, table=rows_html)
         rows = self._rows_of_tab(tab)
         if tab == "answer":
             return Markup("").join(map(_html_paragraph, rows["sentence"]))
         return Markup(_table_of(rows, _MEASURES).html(most=_MOST_ROWS))
-
-    def _forest_html(self) -> Markup:
-        rows = self._headline_rows()
-        drawn = ui.picture(draw_headline(rows).axes[0])
-        caption = style.describe({"delta": rows}, lead="Change on the same cases.")
-        rows_html = Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))
-        return html.render("explore-forest", picture=drawn, caption=caption, table=rows_html)
 
     # The tab `cases`
 
@@ -388,8 +385,8 @@ class StudyExplorer(ui.Explorer):
             self.choices["repeat"].offer(repeats, [str(repeat or 1) for repeat in repeats])
 
     def _step_case(self, by: Any) -> None:
-        n_cases = len(self._open_cases(self._delta_rows()))
-        self._open_case(ui.next_position(self._case, by, n_cases))
+        cases = self._open_cases(self._delta_rows())
+        self._open_case(ui.next_position(self._case, by, len(cases)))
 
     def _cases_html(self, *, live: bool) -> Markup:
         rows = self._delta_rows()

@@ -1,5 +1,5 @@
-from .assumptions import Assumptions as Assumptions
-from .components import variance_components as variance_components
+from .assumed_components import Assumptions as Assumptions
+from .assumed_components import variance_components as variance_components
 from .cost import cost_estimate as cost_estimate
 from .cost import cost_total as cost_total
 from .gold_needed import gold_needed as gold_needed

@@ -25,7 +25,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
-from skillcomp.planning.assumptions import effects, level, whole
+from skillcomp.planning.assumed_components import effects, level, whole
 from skillcomp.reliability.grader_agreement import agreement
 from skillcomp.stats.bounded import DELTAS
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits

@@ -22,13 +22,19 @@ from scipy.stats import t as student
 
 from skillcomp.errors import StudyError
 from skillcomp.frames.estimates import estimates, listed, row
-from skillcomp.planning import assumptions as assumed
-from skillcomp.planning.assumptions import PLAN, Assumptions, Numbers, StudyPlan, stated
-from skillcomp.planning.components import (
+from skillcomp.planning.assumed_components import (
+    PLAN,
+    Assumptions,
     Components,
+    Numbers,
+    StudyPlan,
     case_chances,
     case_results,
     components_by_group,
+    effects,
+    number,
+    plans,
+    stated,
 )
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -155,7 +161,7 @@ def power_curve(
     [0.48, 0.98]
     """
     settings = stated(words)
-    deltas = assumed.effects("sizes", sizes, settings.span)
+    deltas = effects("sizes", sizes, settings.span)
     studies = _planned_studies(pilot, settings, n_skills, n_cases, n_repeats)
     rows = joblib.Parallel()(
         joblib.delayed(_power_row)(study, size) for study in studies for size in deltas
@@ -220,10 +226,10 @@ def cases_needed(
     """
     settings = stated(words)
     error_rate = 1 - settings.ci_level
-    if not error_rate < assumed.number("power", power, least=0, most=1) < 1:
+    if not error_rate < number("power", power, least=0, most=1) < 1:
         allowed = f"above {error_rate:.3g} (the error rate) and below 1"
         raise StudyError(f"power: found {power}; allowed: {allowed}.")
-    targets, rows = assumed.effects("size", size, settings.span), []
+    targets, rows = effects("size", size, settings.span), []
     fewest = 2
     if settings.effect == "gap":  # a gap needs at least one near and one far case
         sizes = range(4, MOST_CASES + 1)
@@ -434,7 +440,7 @@ def _excluded_effects(size: float, settings: Assumptions) -> list[tuple[float, f
 def _planned_studies(
     pilot: pd.DataFrame | None, assumptions: Assumptions, *sizes: Numbers
 ) -> Iterator[_PlannedStudy]:
-    study_plans = assumed.plans(assumptions, *sizes)
+    study_plans = plans(assumptions, *sizes)
     for about, components, lacking, lost in components_by_group(pilot, assumptions):
         for plan in study_plans:
             yield _PlannedStudy(about, components, plan, lacking, lost)

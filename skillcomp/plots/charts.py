@@ -54,11 +54,7 @@ _NOT_MIXED = {
 
 
 def overlap(
-    frame: pd.DataFrame,
-    *,
-    y: str = "condition",
-    limit: float | None = None,
-    ax: Axes | None = None,
+    frame: pd.DataFrame, *, y: str = "condition", limit: float | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw the overlap of each text with its skill, as one mark per text.
 
@@ -114,11 +110,7 @@ def overlap(
     return ax
 
 
-def threshold(
-    frame: pd.DataFrame,
-    *,
-    ax: Axes | None = None,
-) -> Axes:
+def threshold(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw the rates of detection and of false flags at each threshold; mark the chosen one.
 
     Parameters
@@ -239,12 +231,7 @@ def _of_the_chosen_rule(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**words, chosen=rows["n"].isin(answers["estimate"]))
 
 
-def roc(
-    frame: pd.DataFrame,
-    *,
-    hue: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
+def roc(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = None) -> Axes:
     """Draw the true against the false positive rate over all thresholds, with the chance line.
 
     Parameters
@@ -410,12 +397,7 @@ def _effect_text(frame: pd.DataFrame) -> str:
     return f"a {name} of {'−' if name == 'gap' and size < 0 else ''}{points} points"
 
 
-def scores(
-    frame: pd.DataFrame,
-    *,
-    hue: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
+def scores(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = None) -> Axes:
     """Draw the score of each document against the results of agents that use it.
 
     Parameters

@@ -368,13 +368,7 @@ def corrected(
     if "recommended" in frame.columns:
         filled = draw.truth(frame, "recommended", where)
     drawn = draw_estimates(
-        frame,
-        as_list(y),
-        hue,
-        ax=ax,
-        where=where,
-        fixed=_ESTIMATORS,
-        filled=filled,
+        frame, as_list(y), hue, ax=ax, where=where, fixed=_ESTIMATORS, filled=filled
     )
     draw.legend(drawn.ax, drawn.entries if len(drawn.entries) > 1 else [])
     describe_axes(drawn.ax, f"{drawn.text}, the recommended one filled")
@@ -524,11 +518,7 @@ def _size_text(n: float, clusters: float) -> str:
     return f"{text} in {number_text(clusters)} cases" if few else text
 
 
-def transfer(
-    frame: pd.DataFrame,
-    *,
-    ax: Axes | None = None,
-) -> Axes:
+def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw the estimates of near and far cases for each condition, and the gap between them.
 
     Parameters

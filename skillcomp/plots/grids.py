@@ -214,12 +214,7 @@ def facet(
 
 
 def _heat_map(
-    ax: Axes,
-    cells: Floats,
-    texts: list[list[str]],
-    norm: Normalize,
-    pale: draw.Bools,
-    **how: Any,
+    ax: Axes, cells: Floats, texts: list[list[str]], norm: Normalize, pale: draw.Bools, **how: Any
 ) -> None:
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
@@ -401,10 +396,7 @@ def cases(
 
 
 def case_map(
-    frame: pd.DataFrame,
-    *,
-    y: str | Sequence[str] = "skill",
-    ax: Axes | None = None,
+    frame: pd.DataFrame, *, y: str | Sequence[str] = "skill", ax: Axes | None = None
 ) -> Axes:
     """Draw the pass rate of each case under each condition as a map of colours.
 

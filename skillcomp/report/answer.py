@@ -406,11 +406,7 @@ def _answer_on_triggers(estimates: StudyEstimates, data: StudyData) -> Answer:
 
 
 def _answer_on_screens(
-    estimates: StudyEstimates,
-    data: StudyData,
-    grader: str,
-    design: Mapping[str, Any],
-    reason: str,
+    estimates: StudyEstimates, data: StudyData, grader: str, design: Mapping[str, Any], reason: str
 ) -> Answer:
     """Return the answer that the screens give; `reason` states why no conditions are compared."""
     reason = reason.removeprefix("report: ")
@@ -489,11 +485,7 @@ def _add_graders(
 
 
 def _add_skills(
-    into: StudyEstimates,
-    mine: pd.DataFrame,
-    reference: str,
-    agents: list[str],
-    **how: Any,
+    into: StudyEstimates, mine: pd.DataFrame, reference: str, agents: list[str], **how: Any
 ) -> None:
     """Add the change over all skills, and the comparisons with a placebo and an old version."""
     several = bool(agents) or mine["skill"].nunique() > 1
@@ -502,13 +494,7 @@ def _add_skills(
     for name in ("placebo", "previous"):
         possible = name in set(others["condition"]) and others["condition"].nunique() > 1
         into.add(
-            name,
-            possible,
-            deltas.paired,
-            others,
-            by=["skill", *agents],
-            reference=name,
-            **how,
+            name, possible, deltas.paired, others, by=["skill", *agents], reference=name, **how
         )
 
 

@@ -508,12 +508,7 @@ class Answers:
         ]
 
     def _answer_panel(
-        self,
-        attempt: Row,
-        name: str,
-        verdicts: Sequence[Row],
-        several: bool,
-        lit: Collection[Item],
+        self, attempt: Row, name: str, verdicts: Sequence[Row], several: bool, lit: Collection[Item]
     ) -> Row:
         answer, notes, quotes = text(attempt["answer"]), [], []
         normalised = normalise_quote(answer or "")

@@ -279,14 +279,10 @@ def shown_output(output: nbformat.NotebookNode) -> Markup | None:
 
 
 def _as_safe_html(markdown: str) -> Markup:
-    return _harmless_html(_markdown_as_html(markdown))
-
-
-def _markdown_as_html(source: str) -> str:
     with extra_imports("lab", "a chapter"):
         from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
-    return str(MarkdownWithMath(renderer=renderer).render(source))
+    return _harmless_html(MarkdownWithMath(renderer=renderer).render(markdown))
 
 
 def _harmless_html(html: Any) -> Markup:

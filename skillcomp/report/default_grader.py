@@ -12,12 +12,7 @@ import pandas as pd
 from skillcomp import frames, reliability
 from skillcomp.errors import FrameError, SkillcompError, StudyError, argument, instead
 from skillcomp.frames import Frames
-from skillcomp.frames.estimates import (
-    group_codes,
-    ordered,
-    reference_choices,
-    require_reference,
-)
+from skillcomp.frames.estimates import group_codes, ordered, reference_choices, require_reference
 from skillcomp.frames.reference_labels import Drawn, check_draw
 from skillcomp.frames.save_frames import saved_facts
 from skillcomp.frames.table_pairs import OF_PAIR

@@ -12,12 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from skillcomp.errors import StudyError, extra_imports
-from skillcomp.report.chapters import (
-    INJECTED,
-    NotebookError,
-    blank_explorers,
-    is_injected,
-)
+from skillcomp.report.chapters import INJECTED, NotebookError, blank_explorers, is_injected
 
 with extra_imports("lab", "a chapter"):
     import nbformat
@@ -31,11 +26,7 @@ _ENVIRONMENT = {"PYTHONHASHSEED": "0", "COLUMNS": "100", "OPENBLAS_NUM_THREADS":
 _FOR_PAGE = "from skillcomp.table import install\n\ninstall()"
 
 
-def execute(
-    path: Path,
-    *,
-    parameters: Mapping[str, object] | None = None,
-) -> nbformat.NotebookNode:
+def execute(path: Path, *, parameters: Mapping[str, object] | None = None) -> nbformat.NotebookNode:
     """Run a notebook from top to bottom in a fresh kernel.
 
     Parameters
@@ -79,11 +70,7 @@ def _started_kernel(folder: Path) -> Iterator[NotebookClient]:
 
 
 def _executed(
-    client: NotebookClient,
-    path: Path,
-    parameters: Mapping[str, object],
-    *,
-    for_page: bool,
+    client: NotebookClient, path: Path, parameters: Mapping[str, object], *, for_page: bool
 ) -> nbformat.NotebookNode:
     """Run a notebook in the kernel of a client, as :func:`execute` does.
 

@@ -58,7 +58,7 @@ from skillcomp.report.phrases import is_unconfirmed, listing, main_rows, treatme
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
 from skillcomp.skillverdicts.corrected_deltas import NAIVE
-from skillcomp.skillverdicts.decide_verdicts import check_margin
+from skillcomp.skillverdicts.decide_on_cases import check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 from skillcomp.table import table
@@ -171,16 +171,24 @@ def build(
     if notebooks is None and isinstance(study, RunStore):
         paths, lacking = _chapters_about(study)
     defaults = _defaults_by_notebook(paths, may_skip=notebooks is None)
-    _require_named(parameters or {}, defaults.values())
+    named = sorted({n for own in defaults.values() for n in own} - _OWN_PARAMETERS)
+    for n in parameters or ():
+        if n not in (*named, "GRADER", "MARGIN", "ROUND"):
+            raise StudyError(f"report: no notebook has a parameter '{n}'{instead(n, named)}")
     out.mkdir(parents=True, exist_ok=True)
     if isinstance(study, Frames) and paths:
         study = RunStore(study.save(out / _SAVED, overwrite=True))
     values: dict[str, object] = {"GRADER": grader, "MARGIN": margin, "ROUND": round}
     values |= {n: value for n, value in (parameters or {}).items() if value is not None}
     grader = None if values["GRADER"] is None else str(values["GRADER"])
+    limit: Any = values["MARGIN"]
+    try:
+        check_margin(limit, None, ends_of(value, bounds))
+    except SkillcompError as error:
+        raise StudyError(f"report: {error}") from error
     how: Fields = {
         "groups": groups,
-        "margin": _margin_of(values["MARGIN"], ends_of(value, bounds)),
+        "margin": float(limit),
         "value": value,
         "bounds": bounds,
         "interval": interval,
@@ -218,14 +226,7 @@ def build(
     sentences = list(result.findings["sentence"])
     chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
     page = _write_page(
-        study,
-        name,
-        out,
-        result,
-        **parts,
-        chapters=chapters,
-        problem=problem,
-        lacking=lacking,
+        study, name, out, result, **parts, chapters=chapters, problem=problem, lacking=lacking
     )
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
@@ -262,12 +263,7 @@ def write_answer(
 
 
 def _cases_and_figures(
-    study: Study,
-    out: Path,
-    result: Answer,
-    reference: str | None,
-    round: int,
-    checks: Checks,
+    study: Study, out: Path, result: Answer, reference: str | None, round: int, checks: Checks
 ) -> Fields:
     """Write the case pages and the headline figures; return what the page needs of both."""
     decided = result.frames.get("decided", pd.DataFrame())
@@ -361,14 +357,6 @@ def _probe_box(study: Study, out: Path) -> Fields:
     return {"figures": [figure], "at_fault": failed, "untested": untested, "rows": Markup(rows)}
 
 
-def _margin_of(value: Any, ends: tuple[float, float]) -> float:
-    try:
-        check_margin(value, None, ends)
-    except SkillcompError as error:
-        raise StudyError(f"report: {error}") from error
-    return float(value)
-
-
 def _round_of(value: object, study: Study) -> int:
     """Return the grading round to use; raise StudyError if the study does not have it."""
     if value == 1:
@@ -377,13 +365,6 @@ def _round_of(value: object, study: Study) -> int:
     if isinstance(value, int) and value in rounds:
         return value
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
-
-
-def _require_named(values: Mapping[str, object], defaults: Iterable[Mapping[str, object]]) -> None:
-    names = sorted({name for own in defaults for name in own} - _OWN_PARAMETERS)
-    for name in values:
-        if name not in (*names, "GRADER", "MARGIN", "ROUND"):
-            raise StudyError(f"report: no notebook has a parameter '{name}'{instead(name, names)}")
 
 
 def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:

@@ -379,14 +379,10 @@ def main_rows(decided: pd.DataFrame) -> pd.DataFrame:
     return decided
 
 
-def is_unchecked(decided: pd.DataFrame) -> bool:
-    """Return whether no verdict is corrected or could be confirmed by gold."""
-    return "n_gold" not in decided or not decided["n_gold"].gt(0).any()
-
-
 def verdict_sentences(decided: pd.DataFrame) -> Sentences:
     """Count the verdicts, and describe each."""
-    unchecked = is_unchecked(decided)
+    # no verdict is corrected or could be confirmed by gold
+    unchecked = "n_gold" not in decided or not decided["n_gold"].gt(0).any()
     yield from headline_sentences(main_rows(decided), unchecked)
     yield from row_sentences(decided, unchecked)
 
@@ -710,9 +706,13 @@ def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> 
                 text = f"{skill_and_agent(row)}: if the change is as {how} "
                 text += f"({signed(rows['size'].iloc[0])}), "
                 text += "by the grader alone, " if alone else ""
-                pairs = [(_count_needed(each), _shown_by(each)) for _, each in rows.iterrows()]
-                first = f"{pairs[0][0]} cases would show {pairs[0][1]}"
-                words = [first, *(" ".join(pair) for pair in pairs[1:])]
+                words = list[str]()
+                for _, each in rows.iterrows():
+                    count = f"{each['estimate']:,.0f}"
+                    if not has_estimate(each):
+                        count = f"more than {int(str(each['note']).split()[2]):,}"
+                    would = "" if words else " cases would show"
+                    words.append(f"{count}{would} {_shown_by(each)}")
                 text += f"{listing(words)}, {_plan_in_words(rows.iloc[0])}."
             yield Sentence(text, row["skill"])
     if any_known:
@@ -726,12 +726,6 @@ def _rows_needed(needed: pd.DataFrame | None, row: Row) -> pd.DataFrame:
     keys = columns_of(row, "skill", "agent", "condition")
     rows = needed[needed[keys].eq(row[keys]).all(axis=1)]
     return rows[rows["estimate"].notna() | rows["note"].str.startswith("more than ")]
-
-
-def _count_needed(row: Row) -> str:
-    if has_estimate(row):
-        return f"{row['estimate']:,.0f}"
-    return f"more than {int(str(row['note']).split()[2]):,}"
 
 
 def _shown_by(row: Row) -> str:

@@ -151,11 +151,8 @@ def cell_table(frame: pd.DataFrame, columns: Mapping[str, str], by: str | None =
         fields = fields_of(part.iloc[0], rows_by_name(part))
         rows.append({head: filled(("", phrase), fields) for head, phrase in columns.items()})
     cells = pd.DataFrame(rows, columns=list(columns), dtype="str")
-    return table_of_texts(cells[[name for name in columns if any(cells[name])]])
-
-
-def table_of_texts(cells: pd.DataFrame) -> Table:
-    """Return a table of formatted cells; all columns but the first are aligned as numbers."""
+    cells = cells[[name for name in columns if any(cells[name])]]
+    # all columns but the first are aligned as numbers
     numeric = tuple(at > 0 for at in range(len(cells.columns)))
     return Table(cells, about="", notes=(), numeric=numeric, frame=cells)
 
@@ -295,11 +292,6 @@ def _limits_of_graders(data: StudyData, frames: Mapping[str, pd.DataFrame]) -> I
 
 
 # Pairwise studies
-
-
-def _can_judge_pairs(data: StudyData) -> bool:
-    """Return whether there are preferences between answers."""
-    return bool(data.pairwise[_CHOICES].notna().any(axis=None))
 
 
 def _pairwise_screen(
@@ -444,7 +436,7 @@ class StudyKind:
     question: str
     needs: str
     chapters: frozenset[str]
-    is_possible: Callable[[StudyData], bool]
+    is_possible: Callable[[StudyData], Any]
     make: Callable[..., tuple[Any, ...]]
 
 
@@ -463,7 +455,7 @@ STUDY_KINDS = (
         "Does the judge choose the better answer, wherever it is shown?",
         "preferences between two answers",
         frozenset({"06"}),
-        _can_judge_pairs,
+        lambda data: data.pairwise[_CHOICES].notna().any(axis=None),
         _pairwise_screen,
     ),
     StudyKind(
@@ -478,11 +470,7 @@ STUDY_KINDS = (
 
 
 def study_screens(
-    data: StudyData,
-    results: StudyEstimates,
-    grader: str,
-    design: Mapping[str, Any],
-    skip: str = "",
+    data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any], skip: str = ""
 ) -> tuple[StudyScreen, ...]:
     """Return the first screen of each kind that the study has data for, except the kind `skip`.
 

@@ -1,7 +1,7 @@
-from .across_skills import across as across
-from .aggregate_dimensions import aggregate as aggregate
-from .aggregate_dimensions import dimensions as dimensions
-from .aggregate_dimensions import together as together
+from .aggregate_across_dimensions import across as across
+from .aggregate_across_dimensions import aggregate as aggregate
+from .aggregate_across_dimensions import dimensions as dimensions
+from .aggregate_across_dimensions import together as together
 from .compare_versions import compare as compare
-from .decide_verdicts import decide as decide
-from .verdicts_on_cases import cases as cases
+from .decide_on_cases import cases as cases
+from .decide_on_cases import decide as decide

@@ -14,7 +14,7 @@ from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import AMOUNTS, CASE, GRADER_KEYS, Amount
 from skillcomp.frames.estimates import By, columns_of, listed, prepared, require_reference
-from skillcomp.skillverdicts.decide_verdicts import (
+from skillcomp.skillverdicts.decide_on_cases import (
     check_margin,
     first_that_holds,
     with_missing_attempts,
@@ -174,11 +174,7 @@ def compare(
 
 
 def _with_savings(
-    rows: pd.DataFrame,
-    attempts: pd.DataFrame,
-    amount: str,
-    limit: float | None,
-    how: Fields,
+    rows: pd.DataFrame, attempts: pd.DataFrame, amount: str, limit: float | None, how: Fields
 ) -> pd.DataFrame:
     """Add the savings of each group, and notes: amounts are missing, or a total is not lower."""
     keys = [*how["by"], "condition"]

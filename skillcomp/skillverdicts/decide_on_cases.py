@@ -1,4 +1,4 @@
-"""Verdicts on skills, from the intervals of their deltas, a margin and the worst case."""
+"""Verdicts on skills by intervals, a margin and the worst case; verdicts on single cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,18 @@ from skillcomp.deltas.paired_deltas import deltas_and_units
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import PLACEBO, By, grouped, is_among, listed, with_adjusted_p
+from skillcomp.frames.estimates import (
+    PLACEBO,
+    By,
+    grouped,
+    is_among,
+    listed,
+    prepared,
+    refuse_different_checks,
+    require_reference,
+    with_adjusted_p,
+    with_notes_of,
+)
 from skillcomp.planning.power import detectable_changes
 from skillcomp.skillverdicts.corrected_deltas import (
     LIMITS,
@@ -216,7 +227,12 @@ def decide(
         judged = judge(
             with_corrections(deltas, corrected, names, value=value, cluster=cluster, weight=weight)
         )
-        judged = _without_unconfirmed(judged)
+        # a verdict is undetermined if no correction is recommended for its row
+        judged["verdict"] = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
+        claimed = judged["verdict_uncorrected"].ne("undetermined")
+        overturned = judged["overturned"] & judged["assume_missing"].eq("")
+        unconfirmed = judged["verdict"].eq("undetermined") & claimed & ~overturned
+        judged["labels_needed"] = judged["labels_needed"].where(unconfirmed)
     is_open = judged["verdict"].eq("undetermined")
     judged["detectable"] = detectable_changes(judged, bounds=ends).where(is_open)
     judged["why"] = [reasons_of_verdict(row) for _, row in judged.iterrows()]
@@ -241,15 +257,6 @@ def check_margin(margin: float, assume_missing: str | None, ends: tuple[float, f
         )
     if assume_missing is not None:
         require_known("assume_missing: found", assume_missing, ["at random"])
-
-
-def _without_unconfirmed(judged: pd.DataFrame) -> pd.DataFrame:
-    """Make a verdict undetermined if no correction is recommended for its row."""
-    claimed = judged["verdict_uncorrected"].ne("undetermined")
-    verdict = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
-    overturned = judged["overturned"] & judged["assume_missing"].eq("")
-    unconfirmed = verdict.eq("undetermined") & claimed & ~overturned
-    return judged.assign(verdict=verdict, labels_needed=judged["labels_needed"].where(unconfirmed))
 
 
 def verdicts_of_rows(deltas: pd.DataFrame) -> Any:
@@ -356,11 +363,7 @@ def _with_notes(deltas: pd.DataFrame, remarks: Iterable[str]) -> pd.DataFrame:
 
 
 def _over_placebo(
-    deltas: pd.DataFrame,
-    outcomes: pd.DataFrame,
-    names: list[str],
-    reference: str,
-    how: Fields,
+    deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[str], reference: str, how: Fields
 ) -> pd.DataFrame:
     """Add ``over_placebo``, the delta between each condition and the placebo, with its limits."""
     renamed = {
@@ -517,3 +520,69 @@ def _claims_of_row(row: pd.Series, contrast: Contrast) -> list[Claim]:
     # `skillverdicts.compare` uses the words worse and better instead of hurts and helps
     claims |= {"worse": claims["hurts"], "better": claims["helps"]}
     return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
+
+
+def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -> pd.DataFrame:
+    """Show for each case whether its answers pass with the skill and without it.
+
+    A single case has too few repeats for a useful interval. Use these rows to find cases, not to
+    claim effects.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or include ``grader`` in ``by``).
+    by : str or sequence of str
+        Further columns that group the rows.
+    reference : str, default "baseline"
+        The condition that the others are compared with.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per case and condition other than the reference. It starts with ``by``, skill,
+        case_id, comprehension_dimension, transfer, condition and reference. ``n`` and
+        ``n_reference`` count the attempts with an outcome. ``rate`` and ``reference_rate`` are the
+        shares of these that passed, and ``delta`` is their difference. Rows are sorted by
+        ``delta``, the largest loss first. A condition passes a case if more than half of these
+        attempts pass. ``discriminates`` is True if only one of the two conditions passes the case,
+        and NA if one of them has a tie or no outcome. ``verdict`` is ``taught`` (only the condition
+        passes), ``already_passes`` (both), ``not_taught`` (neither), ``harmed`` (only the reference
+        passes), or ``undetermined`` where ``discriminates`` is NA. ``n`` is 0 for a case that was
+        not asked under the condition. ``note`` has the notes of the outcomes.
+    """
+    names = list(dict.fromkeys([*listed(by), *CASE, "comprehension_dimension", "transfer"]))
+    if "condition" in names:
+        raise FrameError("skillverdicts.cases: by= names 'condition'; a row has one already.")
+    checked = prepared(outcomes, "outcomes", listed(by), "skillverdicts.cases", agents=True)
+    require_reference(checked["condition"], reference)
+    refuse_different_checks(checked, "skillverdicts.cases")
+    scored = checked.assign(passed=checked["passed"].astype("float64"))
+    attempts = grouped(scored, [*names, "condition"])["passed"]
+    table = attempts.agg(n="count", rate="mean").reset_index()
+    base = table[table["condition"].eq(reference)].drop(columns="condition")
+    base = base.rename(columns={"n": "n_reference", "rate": "reference_rate"})
+    others = table[table["condition"].ne(reference)]
+    compared = others[["condition"]].drop_duplicates()
+    every = table[names].drop_duplicates().merge(compared, how="cross")
+    joined = every.merge(others, on=[*names, "condition"], how="left")
+    joined = joined.merge(base, on=names, how="left")
+    for count in ("n", "n_reference"):
+        joined[count] = joined[count].fillna(0).astype("int64")
+    after, before = np.sign(joined["rate"] - 0.5), np.sign(joined["reference_rate"] - 0.5)
+    decided = after.abs().eq(1) & before.abs().eq(1)
+    joined["discriminates"] = after.ne(before).astype("boolean").where(decided)
+    verdicts = {
+        "taught": (after > 0) & (before < 0),
+        "already_passes": (after > 0) & (before > 0),
+        "not_taught": (after < 0) & (before < 0),
+        "harmed": (after < 0) & (before > 0),
+    }
+    joined["verdict"] = first_that_holds(verdicts, "undetermined")
+    joined["reference"] = reference
+    joined["delta"] = joined["rate"] - joined["reference_rate"]
+    joined = joined.sort_values("delta", kind="stable", ignore_index=True)
+    counts = ["n", "rate", "n_reference", "reference_rate", "delta"]
+    order = [*names, "condition", "reference", *counts, "discriminates", "verdict", "note"]
+    joined = with_notes_of(joined.assign(note=""), checked, names, reference)
+    return joined[order]
