@@ -89,7 +89,6 @@ _CALLED = {
     "gold_only": "gold only",
     "rogan_gladen_pooled": "Rogan-Gladen, pooled",
     "rogan_gladen_by_arm": "Rogan-Gladen, by condition",
-    "pooled": "pooled over skills",
     "ppi": "prediction-powered (ppi)",
     "gwet_ac1": "Gwet's AC1",
     "cohen_kappa": "Cohen's kappa",

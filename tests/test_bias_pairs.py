@@ -200,3 +200,50 @@ def test_equal_texts_of_two_systems_are_identical_also_in_a_store(tmp_path) -> N
     assert made.verdicts.empty and len(made.attempts) == 40
     stored = sc.frames.pairwise(sc.RunStore(made.save(tmp_path / "x")))
     pd.testing.assert_frame_equal(stored, made.pairwise)
+
+
+@pytest.mark.parametrize(("values", "ends", "first"), [
+    ([0, 1, 2, 1, 0.5], {0: "A", 2: "B"}, [1, 0.5, 0, 0.5, 0.75]),
+    ([1, 2, 5, 2, 3], {1: "A", 5: "B"}, [1, 0.75, 0, 0.75, 0.5]),
+    ([1, 2, 3, -3, 0], {-3: "A", 3: "B"}, [2 / 6, 1 / 6, 0, 1, 0.5]),
+])  # fmt: skip
+def test_named_ends_of_a_scale_hold_for_one_and_two(values, ends, first) -> None:
+    table = pd.DataFrame({"case": range(5), "model_a": "x", "model_b": "y", "winner": values})
+    made = sc.from_frame(table, words={"winner": ends})
+    assert made.pairwise["preference"].tolist() == pytest.approx(first)
+    gold = sc.from_frame(table.assign(pref=values, winner="A"), gold="pref", words={"gold": ends})
+    assert gold.pairwise["gold_winner"].eq("tie").tolist() == [value == 0.5 for value in first]
+
+
+def test_three_systems_may_give_one_answer_and_a_table_may_be_empty() -> None:
+    table = pd.DataFrame({"case": 1, "model_a": "x", "model_b": ["y", "z"], "response_a": "42",
+                          "response_b": "42", "winner": "tie"})  # fmt: skip
+    made = sc.from_frame(table)
+    assert made.pairwise["repeat"].tolist() == [1, 2] and made.verdicts.empty
+    assert sc.from_frame(table.head(0)).pairwise.empty
+
+
+def test_notes_on_pairs_count_what_was_left_out() -> None:
+    order = [("x", "y"), ("y", "x")]
+    table = pd.DataFrame([
+        {"case": q, "model_a": order[q % 2][0], "model_b": order[q % 2][1], "winner": "model_a",
+         "turn": turn} for q in range(20) for turn in (1, 2)
+    ])  # fmt: skip
+    (note,) = sc.bias.position(sc.from_frame(table, repeat="turn").pairwise)["note"]
+    assert "left out" not in note
+    both = table[table["turn"].eq(1)].drop(columns="turn")
+    swapped = both.head(5).rename(columns={"model_a": "model_b", "model_b": "model_a"})
+    mixed = sc.from_frame(pd.concat([both, swapped], ignore_index=True))
+    notes = sc.bias.position(mixed.pairwise)["note"]
+    assert notes.str.contains("15 pairs shown in one order left out").all()
+
+
+def test_few_choices_of_people_correct_no_rate_and_pairs_have_no_pass_rate() -> None:
+    table = pd.DataFrame({"case": range(20), "model_a": "x", "model_b": "y", "winner": "model_a",
+                          "gold": ["model_a"] * 3 + [None] * 17})  # fmt: skip
+    made = sc.from_frame(table)
+    found = sc.bias.win_rates(made.pairwise, made.attempts).set_index("measure")
+    row = found.loc["win_rate_corrected"]
+    assert np.isnan(row["estimate"]) and "gold on 3 cases" in row["note"]
+    with pytest.raises(FrameError, match=r"compare two answers.*bias\.win_rates"):
+        sc.correction.rate(made.verdicts, made.gold)

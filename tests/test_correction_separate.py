@@ -218,3 +218,21 @@ def test_a_calibration_set_is_no_arm_of_frames_reports_and_stores(tmp_path) -> N
         decided = answer.frames["decided"]
         assert decided["condition"].tolist() == ["skill"]
         assert decided["estimator"].tolist() == ["rogan_gladen_pooled"]
+
+
+def test_a_set_that_cannot_be_like_the_answers_corrects_nothing() -> None:
+    rows = [
+        {"case": i, "condition": arm, "passed": i % each == 0, "gold": None}
+        for i in range(200) for arm, each in (("baseline", 5), ("skill", 2))
+    ]  # fmt: skip
+    rows += [  # half of the fails pass, three quarters of the passes
+        {"case": f"k{i}", "condition": "calibration", "gold": i % 4 > 1,
+         "passed": i % 2 == 0 if i % 4 < 2 else i % 4 == 2 or i % 8 == 3}
+        for i in range(80)
+    ]  # fmt: skip
+    made = sc.from_frame(pd.DataFrame(rows), skill=None, gold="gold", gold_drawn="separate")
+    found = sc.correction.delta(made.verdicts, made.gold, gold_drawn="separate")
+    assert not found["recommended"].any()
+    assert found["reason"].str.contains("'baseline' has 20 % passes by the grader").all()
+    unsaid = sc.correction.delta(made.verdicts, made.gold)
+    assert unsaid["reason"].str.contains("gold_drawn='separate' takes those of 'calibrat").all()

@@ -22,7 +22,7 @@ def shown_in(stem: str) -> str:
 
 CLAIMS = [
     "Of 6 skills, 3 teach and 3 are undetermined; of these, by the grader alone 1 helps",
-    "+52 points [38, 64] on 84 cases; corrected for the grader's errors, +52 points",
+    "+52 points [38, 64] on 84 cases; corrected for the grader's errors, +56 points",
     "a shared run of 4 content tokens (rule 'any')",
     "far minus near −6 points [−39, 25]",
     "the share of checks passed by g2 differs by −6 points [−8, −3] from that by g0",

@@ -316,3 +316,18 @@ def test_rank_sets_hold_the_order_of_the_estimates_and_shrink_with_the_level(
     assert (narrow[0] >= low).all() and (narrow[1] <= high).all()
     back = rank_sets(x - x[:, None], p)
     assert (back[0] == len(x) + 1 - high).all() and (back[1] == len(x) + 1 - low).all()
+
+
+@pytest.mark.parametrize("between", ["month", "round"])
+def test_the_levels_of_any_column_are_named_in_sentences(between: str) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"case": [*range(30)] * 2, "passed": rng.random(60) < 0.6,
+                          "nr": np.repeat([1, 2], 30)})  # fmt: skip
+    table["gold"] = [*(rng.random(30) < 0.5)] * 2
+    made = sc.from_frame(table, skill=None, condition=None, round="nr", gold="gold")
+    verdicts = made.verdicts.assign(month=made.verdicts["round"].map({1: "jan", 2: "feb"}))
+    found = sc.reliability.contrast(verdicts, made.gold, between=between)
+    text = " ".join(sc.report.sentences(found))
+    assert ("jan" in text and "feb" in text) if between == "month" else "2 against 1" in text
+    with pytest.raises(FrameError, match="the name of one column"):
+        sc.reliability.contrast(verdicts, made.gold, between=["month"])

@@ -206,6 +206,7 @@ def audit(
     al. 2024, arXiv:2404.04475; Zheng et al. 2023, arXiv:2306.05685.
     """
     names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
+    pairwise = None if pairwise is None or pairwise.empty else pairwise
     check_settings(what, ci_level)
     if taken := sorted({"bias", "condition", "stratum", "per"} & set(names)):
         raise FrameError(

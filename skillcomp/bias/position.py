@@ -162,7 +162,8 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
         n_dropped = pairs[_RESULTS].isna().all(axis=1).sum()
         counts = dict.fromkeys(COUNTS, 0) | {"n_ties": _n_ties(pairs), "n_dropped": n_dropped}
         return {"position_points": _difference_of_orders(pairs, ci_level)}, counts
-    if shown_once.mean() > 0.5:
+    n_once = int(shown_once.sum()) if shown_once.mean() > 0.5 else 0
+    if n_once:
         pairs = pairs[~shown_once]
     decided = pairs.dropna(subset=_RESULTS)
     points = decided[_RESULTS].sum(axis=1) - 1
@@ -188,7 +189,8 @@ def position_intervals(pairs: pd.DataFrame, ci_level: float) -> tuple[Intervals,
     measured = (shares[0], first_share, effect, *shares[1:])
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict in an order left out"
     note = dropped if n_dropped else ""
-    return {m: i.with_note(note) for m, i in zip(_MEASURES, measured, strict=True)}, counts
+    once = f"{plural(n_once, 'pair')} shown in one order left out" if n_once else ""
+    return {m: i.with_note(note, once) for m, i in zip(_MEASURES, measured, strict=True)}, counts
 
 
 def _n_ties(pairs: pd.DataFrame) -> int:
@@ -218,6 +220,7 @@ def _difference_of_orders(pairs: pd.DataFrame, ci_level: float) -> Interval:
     They are the win rate of a system where it is shown first, minus that where it is shown second.
     """
     wins = pairs["first_1"].fillna(1 - pairs["first_2"])
+    n_dropped = int(wins.isna().sum())
     decided = pairs.assign(wins=wins, is_first=pairs["first_1"].notna())[wins.notna()]
     reason = ""
     if decided.empty:
@@ -240,7 +243,6 @@ def _difference_of_orders(pairs: pd.DataFrame, ci_level: float) -> Interval:
         decided["_cluster"],
         ci_level=ci_level,
     )
-    n_dropped = len(pairs) - len(decided)
     dropped = f"{n_dropped} of {plural(len(pairs), 'pair')} without a verdict left out"
     return slope.times(POINTS).with_note(RANDOM_ORDER, dropped if n_dropped else "")
 

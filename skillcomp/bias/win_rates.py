@@ -17,6 +17,7 @@ from skillcomp.stats.ppi import ppi_mean
 from skillcomp.stats.results import undefined
 
 WHAT = "bias.win_rates"
+FEWEST_GOLD = 10  # fewer cases with gold correct no rate
 _COUNTS = ("n_wins", "n_losses", "n_ties", "n_dropped")
 
 
@@ -126,7 +127,14 @@ def _with_sides(
     every = known_attempts(ids, attempts, WHAT, rows="answers")
     if sides not in every.columns or every[sides].isna().all():
         filled = [c for c in ("agent", "condition") if every[c].nunique() > 1 and c != sides]
-        hint = f" Compared are perhaps sides='{filled[0]}'." if filled else ""
+        hint = (
+            f" Compared are perhaps sides='{filled[0]}'."
+            if filled
+            else (
+                " from_frame takes the names of systems in first= and second=, and the texts in "
+                "first_answer= and second_answer=."
+            )
+        )
         raise FrameError(f"{WHAT}: the attempts have no values in a column '{sides}'.{hint}")
     of_attempt = every.set_index("attempt_id")[sides].astype("str")
     first, second = (judged[name].map(of_attempt) for name in ("first", "second"))
@@ -186,7 +194,12 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
                 notes.append(RANDOM_ORDER)
         yield row("win_rate", rate.with_note(*notes), **counts) | about
         labelled = orders.dropna().groupby(pair, sort=False).mean().groupby(of_case).mean()
-        if len(labelled):
+        note = f"gold on {plural(len(labelled), 'case')}, as drawn at random"
+        if 0 < len(labelled) < FEWEST_GOLD:
+            few = f"{note}: fewer than {FEWEST_GOLD}, label more"
+            missing = undefined("", few, how["ci_level"], float(len(labelled)))
+            yield row("win_rate_corrected", missing, **counts) | about
+        elif len(labelled):
             labelled = labelled.reindex(by_case.index)
             corrected = ppi_mean(
                 labelled["_by_gold"],
@@ -195,5 +208,4 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
                 clusters=clusters,
                 ci_level=how["ci_level"],
             )
-            note = f"gold on {plural(labelled['_result'].count(), 'case')}, as drawn at random"
             yield row("win_rate_corrected", corrected.with_note(note), **counts) | about

@@ -50,7 +50,7 @@ from skillcomp.frames.estimates import (
     row,
     with_method,
 )
-from skillcomp.frames.reference_labels import Drawn, unequal_shares
+from skillcomp.frames.reference_labels import CALIBRATION, Drawn, unequal_shares
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.grader_errors import equal_errors
 from skillcomp.stats.ppi import UNSEEN
@@ -538,7 +538,9 @@ def _without_a_draw(
         return ("", few) if n_gold < FEWEST_GOLD else _by_calibration(group, sides, n_gold)
     without = [name for name in sides if group.n_gold(name) == 0]
     if without:
-        return "", f"no gold in condition '{without[0]}': the grader's errors there are unknown"
+        why = f"no gold in condition '{without[0]}': the grader's errors there are unknown"
+        there = f"gold_drawn='separate' takes those of '{CALIBRATION}'"
+        return "", join_notes(why, there if CALIBRATION in group.sides else "")
     if draw.problem:
         return "", draw.problem
     if draw.gold_drawn == "verdict":
@@ -579,6 +581,17 @@ def _by_calibration(group: Group, sides: Sides, n_gold: int) -> tuple[str, str]:
         p_value = differential_tests(group.units[name], group.calibration).either.p_value
         if p_value < SIGNIFICANT:
             notes.append(f"by this gold, those of '{name}' differ (p = {p_value:.2g})")
+        passes = sides[name]["verdict"].mean()
+        least, most = 1.0 - group.pooled.specificity.estimate, group.pooled.sensitivity.estimate
+        if not least <= passes <= most:
+            beyond = f"'{name}' has {100 * passes:.0f} % passes by the grader; by the error rates "
+            beyond += f"of the set, {100 * least:.0f} to {100 * most:.0f} % are possible"
+            if (
+                passes < 1.0 - group.pooled.specificity.high
+                or passes > group.pooled.sensitivity.high
+            ):
+                return "", f"{beyond}, so they do not carry over"
+            notes.append(beyond)
     right = "right if its error rates carry over to all conditions"
     return "rogan_gladen_pooled", join_notes(
         f"a calibration set of {plural(n_gold, 'case')}: {right}", *notes

@@ -53,6 +53,7 @@ from skillcomp.frames.reference_labels import (
     strays_of,
     usable,
 )
+from skillcomp.frames.table_pairs import OF_PAIR
 from skillcomp.stats.bounded import (
     DELTAS,
     RATES,
@@ -228,6 +229,11 @@ def tables(
     """
     compared = ["condition"] if compares else []
     checked = prepared(verdicts, "verdicts", by, what, agents=True, compared=compared)
+    if len(checked) and checked["check_id"].str.startswith(OF_PAIR).all():
+        raise FrameError(
+            f"{what}: the verdicts compare two answers, and one of them always wins. "
+            "bias.win_rates gives win rates, corrected by gold."
+        )
     check_bounds(checked, value, bounds)
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
     labels = reference_labels(gold, what, value)

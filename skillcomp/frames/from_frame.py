@@ -678,10 +678,12 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
     """Return the labels in the gold column of the table, one row per item and labeller."""
     if "gold" not in columns:
         return empty("gold")
-    if "passed" in columns:
-        label, values = "passed", reader.as_verdicts(columns["gold"], "gold")
-    else:  # a table of scores
-        label, values = "score", reader.as_numbers(columns["gold"], "gold")
+    values, label = columns["gold"], "passed"
+    is_number = pd.api.types.is_numeric_dtype(values) and values.dtype.kind != "b"
+    if "passed" not in columns and is_number:  # a table of scores
+        label, values = "score", reader.as_numbers(values, "gold")
+    else:
+        values = reader.as_verdicts(values, "gold")
     labels = rows[ITEM].assign(**{label: values})
     labels = labels.assign(**_labeller_facts(columns, reader, needed=False))
     labels["labeller"] = labels["labeller"].fillna("own")

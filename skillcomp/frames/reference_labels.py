@@ -22,7 +22,6 @@ from skillcomp.frames.estimates import (
     prepared,
     refuse_averaged,
     refuse_pooling,
-    require_columns,
     with_case_facts,
 )
 from skillcomp.stats.results import Floats, Indices
@@ -92,6 +91,12 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
+def require_scores(gold: pd.DataFrame, what: str) -> None:
+    """Raise FrameError if labels have no scores."""
+    if "score" not in gold or (len(gold) and gold["score"].isna().all()):
+        raise FrameError(f"{what}: gold: there is no column 'score' with values.")
+
+
 def reference_labels(gold: pd.DataFrame, what: str, value: str = "passed") -> pd.DataFrame:
     """Return the reference label of each item as a number; :func:`one_label` chooses the label.
 
@@ -101,7 +106,7 @@ def reference_labels(gold: pd.DataFrame, what: str, value: str = "passed") -> pd
     """
     labels = check(gold, "gold")
     if value == "score":
-        require_columns(labels, ["score"], f"{what}: gold")
+        require_scores(labels, what)
         labels["passed"] = labels["score"]
     labels = one_label(labels, what)
     return labels[[*ITEM, "inclusion_probability"]].assign(

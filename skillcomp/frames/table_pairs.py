@@ -37,7 +37,7 @@ _ALLOWED = (
     "first and second, tie, or missing"
 )
 _LONG_NAME = 100  # A value with more characters is a text and not the name of a system.
-_KEY = ["case_id", "grader", "first", "second", "repeat", "place"]
+_KEY = ["case_id", "grader", "first", "second", "repeat"]
 _SIDES = ("first", "second")
 _TEXTS = ("first_answer", "second_answer")
 OF_PAIR = "better than "  # begins the id of a check that compares two answers
@@ -76,14 +76,11 @@ def frames_of_pairs(reader: TableReader, keep: str | None) -> Frames:
     pairs = pairs.assign(gold_winner=with_winners(pairs, gold_winners)["winner"])
     pairs = with_winners(pairs, winners)
     pairs = _with_orders_and_gold(pairs, swapped if "order" in columns else None, reader)
-    # both orders of identical answers look alike
+    # pairs of identical answers look alike, whatever their order
     same = pairs["first"].eq(pairs["second"])
-    placed = pairs.assign(passed=None, place=pairs["order"].where(same, 0))
-    if keep == "all":
-        keys = [name for name in _KEY if name != "repeat"]
-        pairs["repeat"] = placed.groupby(keys, dropna=False).cumcount() + 1
-    else:
-        reader.ask_about_equal_rows(placed, _KEY)
+    again = pairs.groupby(_KEY[:4], dropna=False).cumcount() + 1
+    pairs["repeat"] = again.where(same | (keep == "all"), pairs["repeat"])
+    reader.ask_about_equal_rows(pairs.assign(passed=None), _KEY)
     reader.raise_problems()
     rows = _rows_by_side(pairs[~same])
     gold = rows[ITEM].assign(passed=rows["gold"], labeller="own").dropna(subset="passed")
@@ -225,7 +222,8 @@ def _graded(
     if numbers.notna().ne(values.notna()).any():
         return None
     own.index = pd.to_numeric(own.index.to_series(), errors="coerce").to_numpy(float)
-    if numbers.dropna().isin([*own.index, 1, 2]).all():
+    known = [*own.index] if own.index.notna().any() else [1.0, 2.0]
+    if numbers.dropna().isin(known).all():
         return None
     own = own[own.index.notna() & own.isin(["A", "B", *_SIDES]).to_numpy()]
     ends: dict[Any, str] = own.to_dict()
@@ -296,8 +294,8 @@ def _with_ids(
     ids = attempts["case_id"] + "/" + label
     again = ids.groupby(ids).cumcount() + 1  # texts of one system, or names that contain slashes
     ids = ids.where(again.eq(1), ids + "#" + again.astype("str"))
-    of_row = answers.assign(attempt_id=ids.loc[number].array).set_index(["side", "row"])
-    pairs = pairs.assign(**{side: of_row["attempt_id"].loc[side] for side in _SIDES})
+    shown_ids = ids.loc[number].to_numpy()
+    pairs = pairs.assign(**{side: shown_ids[answers["side"].eq(side)] for side in _SIDES})
     same = pairs[_TEXTS[0]].eq(pairs[_TEXTS[1]])  # two systems with one answer
     pairs["second"] = pairs["second"].where(~same, pairs["first"])
     attempts = attempts.assign(attempt_id=ids, status="ok", repeat=again)

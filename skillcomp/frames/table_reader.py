@@ -204,7 +204,7 @@ class TableReader:
         read: dict[str, dict[Any, Any]] = {}
         for role, own in (words or {}).items():
             require_known(place, role, _WORDS, label="columns with words")
-            known = _WORDS[role]
+            known = _WORDS["winner" if role == "gold" and "winner" in self.roles else role]
             meanings = list(dict.fromkeys(known.values()))
             for word, meaning in own.items():
                 named = known.get(meaning if meaning in meanings else plain_word(meaning), meaning)
@@ -676,6 +676,8 @@ class TableReader:
         last = f"with {argument('keep', 'last')}, a later row replaces an earlier one"
         if self._differences(rows[place], self._apart()):
             text += " Such rows are never repeats; name the column."
+        elif "first" in place and "repeat" not in self.names and differ:
+            text += f" {argument('repeat')} names the column of turns or repeated judgements."
         elif "attempt" in self.names or "first" in place:
             text += (
                 f" {last[0].upper()}{last[1:]}, which drops {plural(int(earlier.sum()), 'row')}."

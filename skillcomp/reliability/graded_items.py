@@ -27,6 +27,7 @@ from skillcomp.frames.reference_labels import (
     clustered_verdicts,
     join_gold,
     reference_labels,
+    require_scores,
     usable,
 )
 from skillcomp.stats.results import NAN, Fields, join_notes
@@ -137,7 +138,7 @@ def reference_scores(gold: pd.DataFrame, bounds: Bounds, what: str) -> pd.DataFr
 
     The scale is from 0 to 1. The columns are those of ``reference_labels``.
     """
-    require_columns(gold, ["score"], f"{what}: gold")
+    require_scores(gold, what)
     labels = check(settle(gold, {"score": "float64"}, f"{what}: gold"), "gold")
     check_bounds(labels, "score", bounds)
     lowest, highest = ends_of("score", bounds)

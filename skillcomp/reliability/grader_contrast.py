@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.stats import fisher_exact
 
 from skillcomp.contrast import Bounds
-from skillcomp.errors import FrameError, plural
+from skillcomp.errors import FrameError, plural, require_type
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CONTRACTS, GRADER_KEYS
 from skillcomp.frames.estimates import (
@@ -199,6 +199,7 @@ def _with_levels(
     The levels become rounds, because a verdicts frame has one verdict of a grader version on an
     item in each round. A column that names the grader may differ between levels, not within one.
     """
+    require_type(f"{what}: between", between, str, "the name of one column", FrameError)
     if between not in GRADER or between in verdicts:
         require_columns(verdicts, [*by, between], what)
     else:

@@ -308,7 +308,7 @@ def agrees_with(row: Row) -> str:
 
 def fields_of(row: Row, more: Mapping[str, Any] | None = None) -> dict[str, Field]:
     """Return the fields of phrases: columns of a row, words for it, and more by name."""
-    condition, reference = row.get("condition", "skill"), row.get("reference", "baseline")
+    condition, reference = row.get("condition", "skill"), str(row.get("reference", "baseline"))
     words = {
         "row": row,
         "grader": row.get("grader", "The grader"),

@@ -166,7 +166,7 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "; " + _PLACE, _IDENTICAL,
     ), "position_points": ("{grader} saw each pair in one order; " + _PLACE, _IDENTICAL)}),
     ("the win rate", {"win_rate": (
-        "{by:s}{side} against {opponent}: {win_rate:of cases} won, a tie as half a win",
+        "{by:s}{side} against {opponent}: {win_rate:of cases} won, a tie as half a win{place:s}",
         "; corrected by gold {win_rate_corrected:share}",
     )}),
     ("the effect on verdicts", {"perturbation_points": (
@@ -327,6 +327,8 @@ def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
     words: Fields = {"treated": treated, "corrected": None}
     words["under"] = f"under {called(condition)}, " if treated else ""
     words["against"] = called(row.get("reference", "baseline"))
+    fixed = re.search("[^;]* was shown first in [^;:]*", str(row.get("note")))
+    words["place"] = f" ({fixed[0].strip()})" if fixed else ""
     words["by"] = f"By {row['grader']}, " if isinstance(row.get("grader"), str) else ""
     of_scores = unit_of(row) == "score"
     words["mean"] = "the mean score" if of_scores else f"the share of {fields['what']:s} that pass"
@@ -408,12 +410,16 @@ def _sorted_by_shown(
 
 def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
     """List the pairs of graders that differ in agreement, and the ranks that the pairs allow."""
+    level = next(
+        (str(n) for n in pairs if n not in (*_SUBJECTS, "reference", "measure")), "measure"
+    )
+    level = "grader" if "grader" in pairs and pairs["grader"].nunique() > 1 else level
     rows = rows_of(pairs, "agreement_difference")
-    pair = "{grader} against {reference}".format_map
+    pair = (f"{{{level}}}" + " against {reference}").format_map
     yield from _sorted_by_shown(rows, "A difference in agreement", "all pairs", pair)
     ranks = with_estimate(rows_of(pairs, "agreement_rank"))
     places = [
-        f"{row['grader']} {count_range(row[['ci_low', 'ci_high']])}" for _, row in ranks.iterrows()
+        f"{row[level]} {count_range(row[['ci_low', 'ci_high']])}" for _, row in ranks.iterrows()
     ]
     if places:
         level = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
@@ -456,7 +462,7 @@ def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
         for _, row in known.iterrows():
             if wins := re.search(_WINS, row["note"]):
                 yield f"By {row.get('grader', 'the grader')}, {wins[1]}."
-    effects = rows_of(audit, "effect_points")
+    effects = audit[audit["measure"].isin(["effect_points", "effect_score"])]
     for stratum in ("all", "gold pass", "gold fail"):
         rows = effects[effects["stratum"].eq(stratum)]
         if stratum != "all":
@@ -618,6 +624,8 @@ def _plans_in_words(needed: pd.DataFrame) -> Iterator[str]:
 
 def _repeats_in_words(repeats: pd.DataFrame) -> Iterator[str]:
     """Describe the noise between repeats of the same comparison."""
+    if not repeats["unit"].eq("points").all():
+        return
     rows = with_estimate(repeats, "se")
     if len(rows) < 2:
         yield "The noise between repeats is not known: fewer than two have a change."
