@@ -239,7 +239,13 @@ def test_every_number_of_a_sentence_is_a_number_of_its_rows() -> None:
     }  # fmt: skip
     names = {"row", "grader", "how", "without", "what", "subject", *columns, "n"}
     words = {"subject": "", "rates": "", "under": "", "by": "", "against": "b", "corrected": "none"}
-    words |= {"agrees": "a agrees with gold", "mean": "the share", "level": "", "place": ""}
+    words |= {
+        "agrees": "a agrees with gold",
+        "mean": "the share",
+        "level": "",
+        "place": "",
+        "alpha": None,
+    }
     words |= {"note_on_gap": "no", "note_on_gap_pooled": "no"}
     names |= {*words}
     for _, phrases in PHRASES:

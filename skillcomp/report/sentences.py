@@ -72,7 +72,7 @@ _GAP = (
 )
 _NEITHER = "no difference is shown"
 _BY = {"gold_only": " by gold alone", "pooled": " (error rates of all skills)"}
-_WINS = r"(the [^;]* wins [^;]*)"  # the part of a note that says which answers win
+_WINS = r"(the longer answer wins [^;]*)"  # the part of a note that says which answers win
 _OF_PAIRS = {
     "pair_effect_points": "An effect on the choice between two answers, given gold,",
     "pair_preference_points": "A preference, which is no bias if such answers are better,",
@@ -107,7 +107,7 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "{agrees} on {raw_agreement:of checks}",
         ", kappa {cohen_kappa:coefficient}",
         ", AC1 {gwet_ac1:coefficient}",
-        ", alpha {krippendorff_alpha:coefficient}",
+        ", alpha {alpha:coefficient}",
         "; it passes {false_passes:share} of what gold fails (false passes)",
         "; it fails {false_fails:share} of what gold passes (false fails)",
     )}),
@@ -329,6 +329,7 @@ def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
     words["against"] = called(row.get("reference", "baseline"))
     fixed = re.search("[^;]* was shown first in [^;:]*", str(row.get("note")))
     words["place"] = f" ({fixed[0].strip()})" if fixed else ""
+    words["alpha"] = rows.get("krippendorff_alpha") if "reference" in row else None
     words["by"] = f"By {row['grader']}, " if isinstance(row.get("grader"), str) else ""
     of_scores = unit_of(row) == "score"
     words["mean"] = "the mean score" if of_scores else f"the share of {fields['what']:s} that pass"
