@@ -342,3 +342,16 @@ def test_the_audit_of_scores_gives_effects_in_their_unit() -> None:
     assert sum(inside) >= 7
     with pytest.raises(FrameError, match="bounds"):
         sc.bias.audit(made.verdicts, made.attempts, made.gold, by="grader", value="score")
+
+
+def test_the_page_of_scores_with_gold_says_how_far_the_judge_agrees(tmp_path: Path) -> None:
+    table = judged_marks(np.random.default_rng(2), 30, 0.0)
+    made = sc.from_frame(table, skill=None, passed=None, score="mark", grader="judge",
+                         answer="answer", gold="person")  # fmt: skip
+    page = sc.report.build(made, tmp_path / "page", notebooks=[], progress=False, **HOW)
+    text = page.read_text(encoding="utf-8")
+    assert "60 gold labels" in text and "Nobody has checked" not in text
+    assert "The scores of j minus those of gold:" in text and "change, corrected" not in text
+    answers = sc.correction.rate(made.verdicts, made.gold, by="grader", **HOW)
+    said = " ".join(sc.report.sentences(answers))
+    assert "the mean score is" in said and "%" not in said

@@ -539,6 +539,8 @@ def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) 
 def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
     """Return a table of the graders: agreement, errors, and the change as it is and corrected."""
     rows = frames.get("agreement", pd.DataFrame())
+    if len(rows) and not rows["measure"].eq("raw_agreement").any():
+        return ""  # the agreement of scores is said in sentences
     corrected = frames.get("corrected", rows[:0])
     if len(corrected) and "agent" not in corrected:
         first = corrected["condition"].eq(corrected["condition"].iloc[0])
