@@ -228,7 +228,7 @@ def agreement(
     like truth, and a better grader than the majority looks worse than it is.
 
     Limits of correlations and concordance are those of
-    :func:`skillcomp.stats.association.association`, with at least ten cases. Those of differences
+    :func:`skillcomp.stats.association`, with at least ten cases. Those of differences
     of scores are as in :func:`drift`.
 
     Adjudication resolves disputes, so agreement with adjudicated labels can exceed the agreement
