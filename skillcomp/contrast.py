@@ -55,7 +55,7 @@ from skillcomp.stats.bounded import (
     share_mixed,
 )
 from skillcomp.stats.clusters import FEWEST_ROWS, p_of_rows
-from skillcomp.stats.gaps import standardised_gap
+from skillcomp.stats.gaps import bounded_slope, standardised_gap
 from skillcomp.stats.repeats import FEWEST_RUNS, for_other_runs
 from skillcomp.stats.results import Fields, Floats, Interval, is_number, join_notes, undefined
 from skillcomp.stats.significance import clustered_midp
@@ -1514,9 +1514,70 @@ def between(
     return Gap(means, sizes, cases, part, n_dropped)
 
 
+class Slope(NamedTuple):
+    """The change of a contrast from the lowest to the highest value of a fact of the cases.
+
+    Attributes
+    ----------
+    interval : Interval
+        The change; NaN with a note if it is unknown.
+    low, high : float
+        The lowest and the highest value of the fact, in the stratum where they differ most.
+    """
+
+    interval: Interval
+    low: float
+    high: float
+
+
+def slope(
+    units: Units,
+    contrast: Contrast,
+    column: str,
+    *,
+    stratum: str,
+    least: int,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> Slope:
+    """Estimate how a contrast changes with a numeric fact of the cases, within strata.
+
+    ``column`` and ``stratum`` name facts of the units. Each stratum has its own level. With fewer
+    than ``least`` cases in strata where the fact varies, the estimate is NaN. The interval is that
+    of :func:`skillcomp.stats.gaps.bounded_slope`, for the largest range of the fact in a stratum.
+    """
+    part = units.part(contrast)
+    cases = part.means_of_cases()
+    x = np.asarray(cases.facts[column], float)
+    cases, x = cases.rows(~np.isnan(x)), x[~np.isnan(x)]
+    groups = pd.Series(x).groupby(cases.facts[stratum])
+    reach = groups.transform("max").to_numpy() - groups.transform("min").to_numpy()
+    varies = reach > 0
+    if (n := int(varies.sum())) < least:
+        note = part.nothing or f"{plural(n, 'case')} with different values of '{column}' in a skill"
+        note += f"; at least {least} are needed"
+        return Slope(undefined("", note, ci_level=ci_level, n=float(n)), np.nan, np.nan)
+    cases, x, reach = cases.rows(varies), x[varies], reach[varies]
+    widest = cases.facts[stratum] == cases.facts[stratum][reach.argmax()]
+    sample = cases.sample(cases.facts["cluster"], is_share=units.is_share)
+    change = bounded_slope(
+        sample.values,
+        x[:, None] / reach.max(),
+        cases.facts[stratum],
+        sample.clusters,
+        quantity=_quantity(_span(part.weights)),
+        arms=[replace(arm, mixed=None) for arm in sample.arms],
+        ci_level=ci_level,
+        interval=interval,
+    ).times(part.scale[1])
+    lost = part.missing(contrast.sides)[2]
+    change = change.with_note(join_notes(cases.note, lost))
+    return Slope(change, float(x[widest].min()), float(x[widest].max()))
+
+
 __all__ = [
-    *("Contrast", "Estimate", "Gap", "Units", "between", "case_table", "contrasts_with"),
-    *("level_table", "within"),
+    *("Contrast", "Estimate", "Gap", "Slope", "Units", "between", "case_table", "contrasts_with"),
+    *("level_table", "slope", "within"),
 ]
 
 __dir__ = __all__.copy  # so that dir() lists the public names

@@ -11,6 +11,7 @@ import pandas as pd
 from skillcomp import deltas
 from skillcomp.bias.feature_effects import features, known_attempts
 from skillcomp.contrast import (
+    MISSING,
     BoundedValue,
     Bounds,
     Contrast,
@@ -22,10 +23,11 @@ from skillcomp.contrast import (
     compared_units,
     contrasts_with,
     missing_note,
+    slope,
 )
 from skillcomp.deltas.condition_rates import contrasts_of_rates
-from skillcomp.deltas.paired_deltas import contrast_rows
-from skillcomp.errors import FrameError, plural
+from skillcomp.deltas.paired_deltas import OwnWords, contrast_rows, in_own_words
+from skillcomp.errors import FrameError, literal, plural
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -36,12 +38,13 @@ from skillcomp.frames.estimates import (
     listed,
     n_distinct,
     ordered,
+    require_columns,
     row,
 )
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import NAN, Fields, join_notes
 
-__all__ = ["contrast", "gap", "hedging", "rates"]
+__all__ = ["contrast", "curve", "gap", "hedging", "rates"]
 
 __dir__ = __all__.copy  # so that dir() lists the public names
 
@@ -51,6 +54,13 @@ __dir__ = __all__.copy  # so that dir() lists the public names
 MIN_CASES = 5
 
 NO_DISTANCE = "no case is near or far: name its column by transfer= in from_frame"
+
+MIN_SLOPE = 10  # with fewer cases than this, no slope is estimated
+MOST_BINS = 10
+_SLOPES = ("delta_slope", "reference_slope")
+_DISTANCES = ["distance_low", "distance", "distance_high"]
+# An effect is shown in 8 of 10 studies if it is (1.96 + 0.84) / 1.96 times the half-width.
+_SEEN = 1.43
 
 _LEFT_OUT = ["n_missing", "worst_low", "worst_high"]
 _EXTRA = ["scope", "n_near", "n_far", "dimensions", "n_dropped"]
@@ -212,6 +222,187 @@ def _gap_rows(
         whole = join_notes(note, interval.note, missing, gap.cases.note)
         rows.append(row(measure, replace(interval, note=whole), **about))
     return rows
+
+
+def curve(
+    outcomes: pd.DataFrame,
+    *,
+    distance: str,
+    by: By = (),
+    value: BoundedValue | OwnWords = "passed",
+    bins: int = 3,
+    bounds: Bounds = None,
+    reference: str = "baseline",
+    average: By = (),
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate how the effect of a skill changes with the distance of the cases from it.
+
+    Cases are compared within skills, because between skills the distance follows the subject.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame with a column of distances.
+    distance : str
+        A numeric column with one value per case; larger is farther. It may be that of
+        :func:`skillcomp.overlap.case_distance`, merged with the outcomes by skill and case_id, or
+        your own, such as a distance of embeddings or the rank that an expert gave.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]``.
+    value : {"passed", "share_passed", "passed_own_words", "score"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`. With ``"passed_own_words"``, copied answers do not
+        count as passed, at any distance.
+    bins : int, default 3
+        Number of bins. The cases of each skill are cut by their rank into bins of equal size,
+        before an outcome is read. Cases at one distance are in one bin.
+    bounds, average, ci_level, interval
+        As in :func:`skillcomp.deltas.paired`.
+    reference : str, default "baseline"
+        The condition that the others are compared with.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The estimates columns, in this order for each ``by``:
+
+        - per condition and bin, the delta (:func:`skillcomp.deltas.paired`)
+        - per condition (also the reference) and bin, the rate (:func:`skillcomp.deltas.rates`)
+        - per condition, ``delta_slope`` and ``reference_slope``: the change of the delta, and of
+          the rate of the reference, from the nearest to the farthest case. The ends are those of
+          the skill whose distances differ most.
+
+        ``bin`` is 1 for the nearest cases, and NA in rows of slopes. ``distance_low`` and
+        ``distance_high`` are the least and the largest distance of the row, ``distance`` the mean
+        of its cases. A slope is NaN with a note if fewer than ten cases have different distances
+        within a skill.
+
+    Raises
+    ------
+    FrameError
+        If ``distance`` is no numeric column, ``bins`` is no whole number from 1 to 10, or as
+        :func:`skillcomp.deltas.paired`.
+
+    See Also
+    --------
+    gap : Compares cases that an author has marked as near and far.
+    skillcomp.plots.transfer_curve : Draws the result.
+
+    Notes
+    -----
+    Slopes are those of :func:`skillcomp.stats.gaps.bounded_slope`; each skill has a level of its
+    own. If the interval of ``reference_slope`` excludes 0, far cases are harder (or easier) without
+    the skill, and the note of ``delta_slope`` says that distance and difficulty cannot be
+    separated. Otherwise the note gives the movement of the reference that 8 of 10 such studies
+    would have shown. The delta is not adjusted for the outcomes of the reference that it contains:
+    this would show a slope where there is none. For a curve at equal difficulty, take the
+    difficulty from other attempts, such as those of another agent.
+
+    With 40 cases of three attempts, the interval of ``delta_slope`` is about 90 points wide; a
+    slope of 40 points is shown in a third of studies (``docs/intervals.md``).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({
+    ...     "skill": "s", "case_id": [f"s/{i}" for i in range(12)] * 2, "far": [*range(12)] * 2,
+    ...     "condition": ["baseline"] * 12 + ["skill"] * 12,
+    ...     "passed": [False] * 12 + [True] * 8 + [False] * 4})
+    >>> rows = curve(frame, distance="far").set_index("measure")
+    >>> rows.loc["delta_passed", "estimate"].tolist()
+    [1.0, 1.0, 0.0]
+    """
+    names = listed(by)
+    binned, unmeasured = _with_bins(outcomes, distance, bins)
+    how: Fields = {"ci_level": ci_level, "interval": interval}
+    of_value: Fields = {"value": value, "bounds": bounds, "average": listed(average)}
+    by_bin = {"by": [*names, "bin"], **of_value, **how}
+    parts = [deltas.paired(binned, reference=reference, **by_bin), deltas.rates(binned, **by_bin)]
+    measured = binned.drop_duplicates([*names, *CASE])
+    ends = grouped(measured, [*names, "bin"])[distance].agg(["min", "mean", "max"])
+    ends.columns = pd.Index(_DISTANCES)
+    parts = [part.merge(ends.reset_index(), on=[*names, "bin"], how="left") for part in parts]
+    own: Fields = {**of_value, "facts": [distance], "reference": reference}
+    in_words = value == "passed_own_words"
+    own |= {"value": "passed"} if in_words else {}
+
+    def slopes(rows: pd.DataFrame) -> pd.DataFrame:
+        checked, units = compared_units(rows, names, "transfer.curve", **own)
+        made = []
+        for contrast in contrasts_with(units, reference):
+            alone = replace(contrast, weights={(reference,): 1.0}, sides=(reference,))
+            for measure, each in zip(_SLOPES, (contrast, alone), strict=True):
+                change = slope(units, each, distance, stratum="skill", least=MIN_SLOPE, **how)
+                counts = units.part(each).missing(each.sides)[0]
+                about = each.about | dict(zip(MISSING, counts, strict=False))
+                about |= {"distance_low": change.low, "distance_high": change.high}
+                made.append(row(measure + ("_score" * (value == "score")), change.interval, **about))
+        keys, extra = [*names, "condition"], ["reference", *_DISTANCES, *MISSING]
+        return estimates(made, by=keys, extra=extra, outcomes=checked, reference=reference)
+
+    if not in_words:
+        return pd.concat([*parts, _with_difficulty(slopes(binned), unmeasured)], ignore_index=True)
+    is_far = binned[distance] > grouped(binned, ["skill"])[distance].transform("mean")
+    is_reference = binned["condition"].eq(reference)
+    changes, of_reference = (
+        in_own_words(slopes, binned, "transfer.curve", reference, lowers)
+        for lowers in (is_far == is_reference, ~is_far)
+    )
+    is_delta = changes["measure"].str.startswith("delta")
+    changes = pd.concat([changes[is_delta], of_reference[~is_delta]]).sort_index()
+    changes["measure"] = changes["measure"].str.removesuffix("_own_words")
+    return pd.concat([*parts, _with_difficulty(changes, unmeasured)], ignore_index=True)
+
+
+def _with_bins(outcomes: pd.DataFrame, distance: str, bins: int) -> tuple[pd.DataFrame, str]:
+    """Return the outcomes that have a distance, with their bins, and a note on the others."""
+    checked = check(outcomes, "outcomes")
+    require_columns(checked, [distance], "transfer.curve: distance")
+    if not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
+        raise FrameError(f"bins: found {bins!r}; allowed: a whole number from 1 to {MOST_BINS}.")
+    if not pd.api.types.is_numeric_dtype(checked[distance].dropna().infer_objects()):
+        found = f"column '{distance}' with {literal(checked[distance].dropna().iloc[0])}"
+        raise FrameError(f"transfer.curve: distance: found {found}; allowed: numbers.")
+    numbers = checked[distance].astype("float64")
+    cases = checked[CASE].assign(**{distance: numbers}).drop_duplicates()
+    if len(twice := cases[cases.duplicated(CASE)]):
+        case = twice["case_id"].iloc[0]
+        raise FrameError(f"transfer.curve: case '{case}' has more than one '{distance}'.")
+    known = cases.dropna()
+    lost = plural(len(cases) - len(known), "case")
+    ranks = known.groupby("skill")[distance]
+    place = (ranks.rank() - 0.5) / ranks.transform("size")
+    known = known.assign(bin=np.minimum(np.floor(place * bins), bins - 1) + 1)
+    binned = checked.drop(columns=distance).merge(known, on=CASE, validate="m:1")
+    binned = binned.assign(bin=binned["bin"].astype("Int64")).sort_values("bin", kind="stable")
+    if binned.empty:
+        raise FrameError(f"transfer.curve: no case has a number in column '{distance}'.")
+    return binned, f"left out: {lost} without '{distance}'" if len(cases) > len(known) else ""
+
+
+def _with_difficulty(slopes: pd.DataFrame, *notes: str) -> pd.DataFrame:
+    """Add notes to the slopes of deltas: whether the rate without the skill also has a slope."""
+    is_delta = slopes["measure"].str.startswith("delta")
+    for at, base in zip(slopes.index[is_delta], slopes.index[~is_delta], strict=True):
+        rate = slopes.loc[base]
+        ends, reference = rate[["estimate", "ci_low", "ci_high"]].to_numpy(float), rate["reference"]
+        scale, form, unit = (1, "+.2f", "") if rate["unit"] == "score" else (100, "+.0f", " points")
+        change, low, high = (format(scale * end, form) for end in ends)
+        unseen = scale * _SEEN * (ends[2] - ends[1]) / 2
+        text = f"whether cases far away are harder under {reference} is not known"
+        if ends[1] > 0 or ends[2] < 0:
+            text = (
+                f"under {reference} the rate changes by {change}{unit} [{low}, {high}] from the "
+                "nearest to the farthest case: distance and difficulty cannot be separated"
+            )
+        elif np.isfinite(unseen):
+            text = (
+                f"under {reference} no slope of the rate is shown; one of {unseen:{form[1:]}}{unit} "
+                "would be shown in 8 of 10 such studies"
+            )
+        slopes.loc[at, "note"] = join_notes(slopes.loc[at, "note"], text, *notes)
+    return slopes.assign(bin=pd.array([pd.NA] * len(slopes), "Int64"))
 
 
 def rates(

@@ -322,6 +322,7 @@ def in_own_words(
     outcomes: pd.DataFrame,
     what: str,
     reference: str | None,
+    lowers: pd.Series | None = None,
 ) -> pd.DataFrame:
     """Estimate a rate or delta of ``passed_own_words``.
 
@@ -329,14 +330,15 @@ def in_own_words(
     copies, or it was not scored. The estimate uses all other attempts. It is clipped so that it
     lies between two extremes: all open passes copy, or none does. The lower limit of the interval
     is the one for "all copy", the upper limit the one for "none copies". For a delta, the open
-    passes of the reference are assumed to do the opposite.
+    passes of the reference are assumed to do the opposite. ``lowers`` marks the rows in which a
+    pass lowers the estimate; by default those of the reference.
     """
     require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
     passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))
     unknown = passed.fillna(False) & own.isna()
-    turned = unknown & False
-    if reference is not None:
-        turned = outcomes["condition"].eq(reference).astype("boolean")
+    if lowers is None:
+        lowers = unknown & False if reference is None else outcomes["condition"].eq(reference)
+    turned = lowers.astype("boolean")
     judged, low, high = (
         estimate(outcomes.assign(passed=own.mask(unknown, reading)))
         for reading in (pd.NA, turned, ~turned)

@@ -86,7 +86,7 @@ _MEASURES_OF_UNIT = {
         delta delta_passed delta_share_passed difference_passed difference_share_passed
         delta_pass_at_k delta_pass_hat_k
         delta_exact delta_recall delta_sensitivity delta_specificity near_delta far_delta gap
-        hedged_gap
+        hedged_gap delta_slope reference_slope
         agreement_difference sensitivity_difference specificity_difference
         agreement_change pass_rate_change sensitivity_change specificity_change
         position_consistency_change
@@ -126,6 +126,7 @@ _MEASURES_OF_UNIT = {
     "commands": "delta_n_commands",
     "score": """
         delta_score rate_score difference_score near_delta_score far_delta_score gap_score
+        delta_slope_score reference_slope_score
         score_difference score_change absolute_error absolute_error_difference
         absolute_error_change effect_score""",
     "statistic": "cochran_q",

@@ -1,4 +1,5 @@
 from .calibrate import calibrate as calibrate
+from .case_distances import case_distance as case_distance
 from .positives import positives as positives
 from .positives import positives_found as positives_found
 from .score import flag as flag

@@ -3,6 +3,7 @@ from .charts import power as power
 from .charts import roc as roc
 from .charts import scores as scores
 from .charts import threshold as threshold
+from .charts import transfer_curve as transfer_curve
 from .forest import corrected as corrected
 from .forest import estimates as estimates
 from .forest import ranks as ranks

@@ -28,7 +28,7 @@ from skillcomp.plots._shared import (
     scale,
     words,
 )
-from skillcomp.style import CATEGORIES, INK, Look, called
+from skillcomp.style import CATEGORIES, INK, Look, called, figure
 
 # A measure has the same look in every panel.
 _MEASURES: dict[Any, Look] = {
@@ -44,6 +44,8 @@ _NAMES = {
     "false_flags_fresh": "false flags (fresh)",
     "sensitivity": "copies found",
 }
+# near and far cases of a transfer curve, and those without a label
+_KINDS = (CATEGORIES[1], CATEGORIES[0], Look(INK, "."))
 _ROC = ("false_positive_rate", "true_positive_rate")
 # scores for several values of these columns are not drawn together
 _NOT_MIXED = {
@@ -453,6 +455,82 @@ def scores(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = Non
     what += " of the document (0 to 100)"
     describe_axes(ax, what + (f", {each(hue)}" if hue else ""))
     return ax
+
+
+def transfer_curve(
+    frame: pd.DataFrame, cases: pd.DataFrame | None = None, *, distance: str = "distance"
+) -> Axes:
+    """Draw how the effect of a skill changes with the distance of its cases.
+
+    The upper panel shows the delta of each bin and, as small marks, the deltas of single cases. An
+    author's labels (near, far) have a colour and a marker, so that one sees whether they agree with
+    the distance. The lower panel shows the pass rates with and without the skill on the same axis,
+    so that one sees whether far cases are harder anyway.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The result of :func:`skillcomp.transfer.curve` for one skill, or for all skills together.
+    cases : pandas.DataFrame, optional
+        The cases: the result of :func:`skillcomp.skillverdicts.cases` with ``by=[distance]``.
+    distance : str, default "distance"
+        The column of ``cases`` with the distances.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The upper axes; ``ax.figure.axes`` has both.
+
+    Raises
+    ------
+    FrameError
+        If a column is missing, or if two rows have the same measure, condition and bin.
+
+    Notes
+    -----
+    An estimate is drawn at the mean distance of its bin. Bins of several skills may overlap,
+    because each skill has bins of its own.
+    """
+    where = "plots.transfer_curve"
+    require(frame, ["measure", "condition", "bin", "distance", "estimate"], where)
+    binned = frame[frame["bin"].notna()]
+    twice = binned.duplicated(["measure", "condition", "bin"])
+    if twice.any():
+        raise FrameError(
+            f"{where}: bin {binned['bin'][twice].iloc[0]} has several rows with one measure and "
+            "condition; select one skill, grader and agent."
+        )
+    fig, (top, below) = figure("text", nrows=2, height=4.6, sharex=True)
+    changes = binned["measure"].str.startswith("delta")
+    entries = []
+    if cases is not None:
+        require(cases, [distance, "delta", "transfer", "condition"], where)
+        cases = cases[cases["condition"].eq(binned["condition"][changes].iloc[0])]
+        kinds = cases["transfer"].astype("object").fillna("not labelled")
+        for level, look in zip(dict.fromkeys(sorted(kinds, reverse=True)), _KINDS, strict=False):
+            some = cases[kinds.eq(level)]
+            at = some[distance].to_numpy(float)
+            (marks,) = top.plot(at, some["delta"], look.marker, color=look.color, gid=level)
+            marks.set(markersize=3.2, markerfacecolor="none", alpha=0.8, zorder=1.5)
+            entries.append((f"case, {level}" if level in ("near", "far") else "case", marks))
+    draw.reference(top, 0, upright=False)
+    for ax, rows in ((top, binned[changes]), (below, binned[~changes])):
+        hues, look_of = hue_looks(rows, "condition")
+        at, *of = (numbers(rows, c, where) for c in ("distance", "estimate", "ci_low", "ci_high"))
+        steps = draw.offsets(len(look_of), spread=0.02 * float(np.ptp(at) or 1.0))
+        for i, (level, look) in enumerate(look_of.items()):
+            entry = level_marks(ax, at + steps[i], of, hues == i, look, level, line="-")
+            entries += [entry] if level not in dict(entries) else []
+    percent = draw.unit(binned[changes], where) == "points"
+    scale(top.yaxis, percent=percent, signed=True)
+    scale(below.yaxis, percent=percent)
+    label_y(top, draw.axis_label("Change", "points" if percent else None, percent=percent))
+    label_y(below, "Pass rate (%)" if percent else "Mean score")
+    label_x(below, "Distance from the skill" + draw.level_text(frame))
+    draw.legend(below, entries)
+    describe_axes(top, "Change by distance from the skill, with the cases as marks")
+    describe_axes(below, "Pass rates by distance from the skill, by condition")
+    return top
 
 
 def _side_by_side(at: Floats) -> Floats:
