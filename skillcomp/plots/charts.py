@@ -524,9 +524,11 @@ def transfer_curve(
     percent = draw.unit(binned[changes], where) == "points"
     scale(top.yaxis, percent=percent, signed=True)
     scale(below.yaxis, percent=percent)
-    label_y(top, draw.axis_label("Change", "points" if percent else None, percent=percent))
+    below.set_ylim(*((-0.02, 1.02) if percent else (None, None)))
+    change = draw.axis_label("Change", "points" if percent else None, percent=percent)
+    label_y(top, change + draw.level_text(frame))
     label_y(below, "Pass rate (%)" if percent else "Mean score")
-    label_x(below, "Distance from the skill" + draw.level_text(frame))
+    label_x(below, "Distance from the skill")
     draw.legend(below, entries)
     describe_axes(top, "Change by distance from the skill, with the cases as marks")
     describe_axes(below, "Pass rates by distance from the skill, by condition")
