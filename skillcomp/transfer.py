@@ -337,7 +337,9 @@ def curve(
                 counts = units.part(each).missing(each.sides)[0]
                 about = each.about | dict(zip(MISSING, counts, strict=False))
                 about |= {"distance_low": change.low, "distance_high": change.high}
-                made.append(row(measure + ("_score" * (value == "score")), change.interval, **about))
+                made.append(
+                    row(measure + ("_score" * (value == "score")), change.interval, **about)
+                )
         keys, extra = [*names, "condition"], ["reference", *_DISTANCES, *MISSING]
         return estimates(made, by=keys, extra=extra, outcomes=checked, reference=reference)
 
@@ -398,8 +400,8 @@ def _with_difficulty(slopes: pd.DataFrame, *notes: str) -> pd.DataFrame:
             )
         elif np.isfinite(unseen):
             text = (
-                f"under {reference} no slope of the rate is shown; one of {unseen:{form[1:]}}{unit} "
-                "would be shown in 8 of 10 such studies"
+                f"under {reference} no slope of the rate is shown; one of "
+                f"{unseen:{form[1:]}}{unit} would be shown in 8 of 10 such studies"
             )
         slopes.loc[at, "note"] = join_notes(slopes.loc[at, "note"], text, *notes)
     return slopes.assign(bin=pd.array([pd.NA] * len(slopes), "Int64"))

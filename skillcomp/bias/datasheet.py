@@ -149,11 +149,14 @@ def datasheet(
     names = listed(by)
     check_settings(_WHAT, ci_level)
     if "grader" not in names:
-        raise FrameError(f"{_WHAT}: {argument('by', names)} lacks 'grader': a row is about a judge.")
+        raise FrameError(
+            f"{_WHAT}: {argument('by', names)} lacks 'grader': a row is about a judge."
+        )
     judged = [frame for frame in (verdicts, pairwise) if frame is not None and len(frame)]
     if not judged or attempts is None:
         lacking = f"{argument('attempts')} is missing" if judged else "there is nothing to judge by"
         raise FrameError(f"{_WHAT}: {lacking}; give verdicts or pairs, and their attempts.")
+    attempts = check(attempts, "attempts")
     found: dict[str, Any] = {}
     for name, run in _analyses(verdicts, attempts, gold, pairwise, names, cases, ci_level).items():
         try:
@@ -171,9 +174,11 @@ def datasheet(
                 rows.append(each | values | about)
     sheet = estimates(rows, by=[*names, "property", "condition"], extra=["null"])
     tested = sheet["p_value"].notna()
-    sheet["p_adjusted"] = sheet["p_value"][tested].groupby(
-        [sheet[name] for name in names], dropna=False
-    ).transform(holm)
+    sheet["p_adjusted"] = (
+        sheet["p_value"][tested]
+        .groupby([sheet[name] for name in names], dropna=False)
+        .transform(holm)
+    )
     excluded = (sheet["ci_low"] > sheet["null"]) | (sheet["ci_high"] < sheet["null"])
     shown = excluded & sheet["p_adjusted"].lt(1 - ci_level)
     return sheet.assign(shown=shown.astype("boolean").where(tested))
@@ -223,7 +228,8 @@ def _analyses(
         form = attempts["perturbation"].fillna(attempts["agent"])
         form = form.where(form.isin([*FORMS]), ORIGINAL)
         copies = attempts["attempt_id"][form.ne(ORIGINAL)]
-        source = attempts.set_index("attempt_id")["source_attempt_id"][form.eq("identical").array]
+        identical = attempts[form.eq("identical") & attempts["source_attempt_id"].notna()]
+        source = identical.set_index("attempt_id")["source_attempt_id"]
         pairwise = pairwise.replace({"first": source.to_dict(), "second": source.to_dict()})
         is_copy = pairwise[["first", "second"]].isin([*copies]).any(axis=1)
         formed, beside = attempts.assign(perturbation=form), pairwise[is_copy]
@@ -244,7 +250,9 @@ def _analyses(
     newest = place.eq(rank.transform("max")) | verdicts["grader_version"].isna()
     current = verdicts[newest & first_round]
     runs["audit"] = partial(audit, current, attempts, labels, pairwise=pairwise, **how)
-    originals = ~verdicts["attempt_id"].isin(attempts["attempt_id"][attempts["perturbation"].notna()])
+    originals = ~verdicts["attempt_id"].isin(
+        attempts["attempt_id"][attempts["perturbation"].notna()]
+    )
     current, rounds = verdicts[newest & first_round & originals], verdicts[newest & originals]
     if len(labels):
         how_far = partial(reliability.agreement, current, labels, average=pooled)

@@ -225,7 +225,9 @@ def copy_pairs(attempts: pd.DataFrame, *, kind: Kind) -> pd.DataFrame:
     orders = [
         pd.DataFrame({"question_id": copies["source_attempt_id"]}).assign(
             **{f"model_{place}": sides[side][0] for place, side in zip("ab", order, strict=True)},
-            **{f"response_{place}": sides[side][1] for place, side in zip("ab", order, strict=True)},
+            **{
+                f"response_{place}": sides[side][1] for place, side in zip("ab", order, strict=True)
+            },
         )
         for order in ("ab", "ba")
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.io.skills import sections_of
 from skillcomp.ngrams import Tokenizer
-from skillcomp.overlap.score import Skills, score, skills_by_slug, source_files
+from skillcomp.overlap.score import Document, Skills, score, skills_by_slug, source_files
 from skillcomp.stats.results import NAN
 
 _CODE = re.compile(r"(?ms)^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)^[ \t]*\1")
@@ -83,8 +84,10 @@ def case_distance(
     """
     rows = check(cases, "cases").drop_duplicates(CASE)[[*CASE, "prompt"]].reset_index(drop=True)
 
-    def shared(texts: pd.Series, documents: Skills) -> pd.DataFrame:
-        passages = rows[["skill"]].assign(passage_id=rows.index.astype("str"), level="prompt", text=texts)
+    def shared(texts: pd.Series, documents: Mapping[str, Document]) -> pd.DataFrame:
+        passages = rows[["skill"]].assign(
+            passage_id=rows.index.astype("str"), level="prompt", text=texts
+        )
         passages = passages[rows["skill"].isin(set(documents))]
         scored = score(
             passages, skills=documents, ngram=1, exclude_prompt=False, tokenizer=tokenizer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -500,9 +500,9 @@ def transfer_curve(
             f"{where}: bin {binned['bin'][twice].iloc[0]} has several rows with one measure and "
             "condition; select one skill, grader and agent."
         )
-    fig, (top, below) = figure("text", nrows=2, height=4.6, sharex=True)
+    _, (top, below) = figure("text", nrows=2, height=4.6, sharex=True)
     changes = binned["measure"].str.startswith("delta")
-    entries = []
+    entries: list[Entry] = []
     if cases is not None:
         require(cases, [distance, "delta", "transfer", "condition"], where)
         cases = cases[cases["condition"].eq(binned["condition"][changes].iloc[0])]
@@ -532,7 +532,7 @@ def transfer_curve(
     draw.legend(below, entries)
     describe_axes(top, "Change by distance from the skill, with the cases as marks")
     describe_axes(below, "Pass rates by distance from the skill, by condition")
-    return top
+    return cast(Axes, top)
 
 
 def _side_by_side(at: Floats) -> Floats:

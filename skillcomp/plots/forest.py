@@ -328,9 +328,7 @@ def datasheet(frame: pd.DataFrame) -> Axes:
         biases = part["unit"].eq("points").all()
         label = ("Effect (points)" if biases else "Share (%)") + draw.level_text(part)
         null = 0.0 if biases else None
-        draw_estimates(
-            part, ["row"], "grader", ax=ax, null=null, label=label, lane=_CLOSE, **how
-        )
+        draw_estimates(part, ["row"], "grader", ax=ax, null=null, label=label, lane=_CLOSE, **how)
         describe_axes(ax, f"{label} by property and judge")
     marks = [(name, draw.marker(look, line="-")) for name, look in looks.items()]
     draw.legend(panels[-1], marks if n_judges > 1 else [])
