@@ -80,10 +80,11 @@ _HEDGES = ("perhaps", "I think", "it seems", "probably")
 _BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
 
 # An answer of at least _FEW_WORDS is English if _SHARE_COMMON of its words or more are these.
-_COMMON = frozenset(
-    "a an and are as at be by can do for from has have if in is it its not of on or so that the then "
-    "there this to use was when which will with you your".split()
-)
+_ENGLISH = """
+a an and are as at be by can do for from has have if in is it its not of on or so that the then there
+this to use was when which will with you your
+"""
+_COMMON = frozenset(_ENGLISH.split())
 _FEW_WORDS, _SHARE_COMMON = 20, 0.15
 
 # patterns of labels at the start of a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
