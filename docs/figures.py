@@ -32,6 +32,16 @@ sc.plots.ranks(sc.reliability.contrast(verdicts, gold, cases=cases))
 # %% skillcomp.plots.transfer
 sc.plots.transfer(sc.transfer.rates(outcomes))
 
+# %% skillcomp.plots.transfer_curve
+distances = sc.overlap.case_distance(cases, store.skills)
+measured = outcomes[outcomes["condition"].ne("placebo")].merge(distances, on=["skill", "case_id"])
+of_cases = sc.skillverdicts.cases(measured, by=["distance"])
+sc.plots.transfer_curve(sc.transfer.curve(measured, distance="distance"), of_cases)
+
+# %% skillcomp.plots.datasheet
+pairs = sc.frames.pairwise(store)
+sc.plots.datasheet(sc.bias.datasheet(verdicts, attempts, gold, pairs))
+
 # %% skillcomp.plots.dimensions
 sc.plots.dimensions(sc.deltas.rates(outcomes, by=["comprehension_dimension", "condition"]))
 
