@@ -38,7 +38,7 @@ from skillcomp.frames.estimates import (
     ordered,
     row,
 )
-from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.bounded import IntervalRule, mixed_of_case
 from skillcomp.stats.results import NAN, Fields, join_notes
 
 __all__ = ["contrast", "gap", "hedging", "rates"]
@@ -316,14 +316,16 @@ def contrast(
     for measure, values in right.items():
         counted = ~(pairs["mutual"] & (measure == "only_original_right"))
         seen, possible = known & counted, values.fillna(True) & counted
-        sums = {"size": counted, "n": seen, "n_passed": possible & seen}
-        tables.append(pairs.assign(measure=measure, **sums, passed_high=possible & ~seen))
+        sums = {"_size": counted, "_n": seen, "_low": possible & seen, "_high": possible}
+        tables.append(pairs.assign(measure=measure, **sums))
     keys = [*names, "measure", "mutual", *CASE, "cluster", "condition"]
-    sums = grouped(pd.concat(tables), keys)[["size", "n", "n_passed", "passed_high"]].sum()
-    table = sums.astype("float64").reset_index()
-    unknown = dict.fromkeys(["n_checks", "first"], NAN)
-    table = table.assign(passed_low=0.0, absent=False, retried=False, **unknown)
-    units = Units.of(table, names, arm=["condition", "measure"], facts=["mutual"])
+    sums = grouped(pd.concat(tables), keys)[["_size", "_n", "_low", "_high"]].sum()
+    sums = sums.astype("float64")
+    n, level = sums["_n"], sums["_low"] / sums["_n"].where(sums["_n"] > 0)
+    sums = sums.assign(_level=level, _fewest=n, _mixed=mixed_of_case(level, n))
+    sums[["_low", "_high"]] = sums[["_low", "_high"]].div(sums["_size"], axis=0)
+    how: Fields = {"arm": ["condition", "measure"], "facts": ["mutual"], "value": "level"}
+    units = Units.of(sums.reset_index(), names, **how)
     contrasts = []
     for group, about in enumerate(units.groups):
         arms = units.arms_of_group(group)

@@ -38,7 +38,7 @@ from skillcomp.frames.estimates import (
     with_method,
 )
 from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import join_notes
+from skillcomp.stats.results import Fields, join_notes
 
 _WHAT = "deltas.contrast"
 _EXTRA = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
@@ -160,16 +160,16 @@ def contrast(
     elif conditions:
         refuse_different_checks(checked, _WHAT, value)
     keys = [*names, between, *averaged]
-    table = case_table(checked, by=keys, cluster=cluster, weight=weight)
+    of_value: Fields = {"value": value, "bounds": bounds}
+    table = case_table(checked, by=keys, cluster=cluster, weight=weight, **of_value)
     nested = [n for n in averaged if grouped(table, [n])[between].nunique().max() == 1]
     units = Units.of(
         table,
         names,
         arm=[between, "condition"],
-        value=value,
-        bounds=bounds,
         average=[name for name in averaged if name not in nested],
         nested=nested,
+        **of_value,
     )
     means = f"averaged over {', '.join(nested)} within each {between} and case" if nested else ""
     levels = sorted(checked[between].unique().tolist(), key=lambda x: (isinstance(x, str), x))

@@ -292,7 +292,7 @@ def _missing_counts(
     """
     complete = cases[cases[[f"size{end}" for end in ends]].notna().all(axis=1)]
     size, n, n_priced = (
-        [int(complete[f"{name}{end}"].sum()) for end in ends] for name in ("size", "n", "n_priced")
+        [int(complete[f"{name}{end}"].sum()) for end in ends] for name in ("size", "_n", "n_priced")
     )
 
     def pairs(whole: list[int], rest: list[int]) -> list[int]:

@@ -30,6 +30,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import Fields
 
 
 def factorial(
@@ -143,8 +144,9 @@ def factorial(
     check_bounds(outcomes, value, bounds)
     outcomes = outcomes[outcomes["condition"].isin([*crossed.conditions, reference])]
     refuse_different_checks(outcomes, what, value)
-    table = case_table(outcomes, by=[*names, *averaged], cluster=cluster)
-    units = Units.of(table, names, value=value, bounds=bounds, average=averaged)
+    how: Fields = {"value": value, "bounds": bounds}
+    table = case_table(outcomes, by=[*names, *averaged], cluster=cluster, **how)
+    units = Units.of(table, names, average=averaged, **how)
     contrasts, effects = [], []
     for group, about in enumerate(units.groups):
         for effect in crossed.effects(reference):
