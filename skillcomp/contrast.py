@@ -133,8 +133,8 @@ def ends_of(value: str, bounds: Bounds) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
-    """Raise FrameError for an unknown value, and for bounds that do not contain all scores."""
+def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> tuple[float, float]:
+    """Return the ends of a value; raise FrameError if it is unknown, or if a score is outside."""
     ends = ends_of(value, bounds)
     if value not in get_args(BoundedValue):
         words = [] if value in AMOUNTS else [*get_args(BoundedValue), *AMOUNTS]
@@ -145,12 +145,13 @@ def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
             + suggest(str(value), words)
         )
     if value != "score":
-        return
+        return ends
     require_columns(outcomes, ["score"], "value=")
     least, most = outcomes["score"].min(), outcomes["score"].max()
     if least < ends[0] or most > ends[1]:
         found = f"found {ends}, but scores run from {least:g} to {most:g}"
         raise FrameError(f"{argument('bounds')}: {found}; allowed: {_ALLOWED}.")
+    return ends
 
 
 def case_table(
@@ -862,10 +863,6 @@ class Units:
         sizes = self.numbers["size"][self._rows_of_group(group)]
         return [self.arms[j] for j in np.flatnonzero(~np.isnan(sizes).all(axis=0))]
 
-    def cases_of_group(self, group: int) -> Any:
-        """Return the number of the case of each unit of a group."""
-        return self.facts["case"][self._rows_of_group(group)]
-
     def _rows_of_group(self, group: int) -> slice:
         return slice(self.start[group], self.start[group + 1])
 
@@ -1007,22 +1004,22 @@ def compared_units(
     facts: Sequence[str] = (),
     cluster: str = "case",
     weight: str | None = None,
-    **how: Any,
+    **of_value: Any,
 ) -> tuple[pd.DataFrame, Units]:
     """Return the outcomes that :func:`compared_outcomes` has checked, and their units.
 
-    ``facts`` names columns with one value in each case that become facts of the units. ``how``
+    ``facts`` names columns with one value in each case that become facts of the units. ``of_value``
     contains ``value`` and ``bounds``.
     """
-    checked = compared_outcomes(outcomes, by, what, reference=reference, average=average, **how)
-    how["average"] = average or ()
-    of_value = {name: how[name] for name in ("value", "bounds") if name in how}
-    keys = [*by, *how["average"]]
+    checked = compared_outcomes(
+        outcomes, by, what, reference=reference, average=average, **of_value
+    )
+    keys = [*by, *(average or ())]
     table = case_table(checked, by=keys, cluster=cluster, weight=weight, **of_value)
     if lacking := [name for name in facts if name not in table]:
         rows = checked.drop_duplicates(CASE)[[*CASE, *lacking]]
         table = table.merge(rows, on=CASE, validate="m:1")
-    return checked, Units.of(table, by, facts=facts, **how)
+    return checked, Units.of(table, by, facts=facts, average=average or (), **of_value)
 
 
 def contrasts_with(units: Units, reference: str) -> list[Contrast]:
@@ -1406,7 +1403,6 @@ def between(
     *,
     strata: Sequence[str] = (),
     least: int = 1,
-    shared: bool = True,
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> Gap:
@@ -1427,10 +1423,6 @@ def between(
         Without names, all units are one stratum.
     least : int
         With fewer cases than this in one of the groups, the intervals are NaN.
-    shared : bool
-        Whether clusters are shared by the groups. Otherwise the groups count as independent, and
-        the limits of the difference are those of both means by square-and-add (MOVER); without
-        strata only.
     ci_level, interval
         Level and rule of the intervals.
 
@@ -1457,22 +1449,22 @@ def between(
         cases = cases.rows(groups.transform("nunique").eq(2).to_numpy())
     second = cases.facts[column] == values[1]
     sizes = [int((~second).sum()), int(second.sum())]
-    how: Fields = {"ci_level": ci_level, "interval": interval}
-    how["quantity"] = _quantity(_span(part.weights))
-    if not shared:
-        sides = [cases.rows(side) for side in (~second, second)]
-        samples = [s.sample(s.facts["cluster"], is_share=units.is_share) for s in sides]
-        means = [_interval_in_unit(mean, part) for mean in bounded_means(samples, **how)]
-        return Gap([*means, means[1].minus(means[0])], sizes, cases, part, n_dropped)
     if min(sizes) < least:
         counts = (*sizes, sum(sizes))
-        nothing = [undefined("", "", ci_level=ci_level, n=float(n)) for n in counts]
-        return Gap(nothing, sizes, cases, part, n_dropped)
-    sample = cases.sample(cases.facts["cluster"], is_share=units.is_share)
-    how["arms"] = [replace(arm, mixed=None) for arm in sample.arms]
-    stratum = cases.facts["stratum"]
-    intervals = standardised_gap(sample.values, second, stratum, sample.clusters, **how)
-    means = [_interval_in_unit(mean, part) for mean in intervals]
+        means = [undefined("", "", ci_level=ci_level, n=float(n)) for n in counts]
+    else:
+        sample = cases.sample(cases.facts["cluster"], is_share=units.is_share)
+        intervals = standardised_gap(
+            sample.values,
+            second,
+            cases.facts["stratum"],
+            sample.clusters,
+            quantity=_quantity(_span(part.weights)),
+            arms=[replace(arm, mixed=None) for arm in sample.arms],
+            ci_level=ci_level,
+            interval=interval,
+        )
+        means = [_interval_in_unit(mean, part) for mean in intervals]
     return Gap(means, sizes, cases, part, n_dropped)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.bias.feature_effects import features, known_attempts
+from skillcomp.bias.features_and_perturbations import features, known_attempts
 from skillcomp.contrast import (
     BoundedValue,
     Bounds,
@@ -23,8 +23,8 @@ from skillcomp.contrast import (
     contrasts_with,
     missing_note,
 )
-from skillcomp.deltas.condition_rates import contrasts_of_rates
-from skillcomp.deltas.paired_deltas import contrast_rows
+from skillcomp.deltas.paired_deltas_and_price import contrast_rows
+from skillcomp.deltas.unpaired_rates_and_pass_k import contrasts_of_rates
 from skillcomp.errors import FrameError, plural
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
@@ -321,7 +321,7 @@ def contrast(
     keys = [*names, "measure", "mutual", *CASE, "cluster", "condition"]
     sums = grouped(pd.concat(tables), keys)[["_size", "_n", "_low", "_high"]].sum()
     sums = sums.astype("float64")
-    n, level = sums["_n"], sums["_low"] / sums["_n"].where(sums["_n"] > 0)
+    n, level = sums["_n"], sums["_low"] / sums["_n"]
     sums = sums.assign(_level=level, _fewest=n, _mixed=mixed_of_case(level, n))
     sums[["_low", "_high"]] = sums[["_low", "_high"]].div(sums["_size"], axis=0)
     how: Fields = {"arm": ["condition", "measure"], "facts": ["mutual"], "value": "level"}
@@ -356,7 +356,7 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
     # if two cases name each other, keep one of the two rows
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
-    keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
+    keys = listed([*names, "condition", "skill", "repeat"])
     # Several attempts of a case may have the same repeat, or none. Number them, because otherwise
     # each of them would be matched with every such attempt of the other case.
     outcomes = outcomes.assign(turn=grouped(outcomes, [*keys, "case_id"]).cumcount())

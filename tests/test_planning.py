@@ -32,8 +32,7 @@ from skillcomp.planning.gold_needed import (
 )
 from skillcomp.planning.power import GAPS, case_samples
 from skillcomp.skillverdicts import compare
-from skillcomp.stats.bounded import DELTAS, Arm
-from skillcomp.stats.bounded_studies import sides_of_null
+from skillcomp.stats.bounded import DELTAS, Arm, sides_of_null
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.ppi import ppi_mean
 

@@ -16,9 +16,16 @@ from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
-from skillcomp.overlap.calibrate import NEEDED, performance
-from skillcomp.overlap.candidates import COPIES, NULLS, Settings, existing_names, make_sample
-from skillcomp.overlap.score import (
+from skillcomp.overlap.calibrate import (
+    COPIES,
+    NEEDED,
+    NULLS,
+    Settings,
+    existing_names,
+    make_sample,
+    performance,
+)
+from skillcomp.overlap.score_spans_and_positives import (
     Skills,
     checked_columns,
     common_tokenizer,

@@ -19,7 +19,7 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_store import gold as read_gold
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.records import GoldLabel, Skill
-from skillcomp.reliability.grader_agreement import agreement
+from skillcomp.reliability.grader_agreement_and_consistency import agreement
 from skillcomp.report import escaped_text as html
 from skillcomp.report.case_pages import Answers, grader_names
 from skillcomp.stats.results import Fields, Indices

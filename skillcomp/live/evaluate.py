@@ -47,7 +47,7 @@ from skillcomp.live.run import grade, run
 from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Skill, Suite
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
+from skillcomp.stats.repeats import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from skillcomp.contrast import Value, lost_attempts
-from skillcomp.correction.estimators import key_of, tables
+from skillcomp.correction.delta_and_rate import key_of, tables
 from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -26,7 +26,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.planning.assumed_components import effects, level, whole
-from skillcomp.reliability.grader_agreement import agreement
+from skillcomp.reliability.grader_agreement_and_consistency import agreement
 from skillcomp.stats.bounded import DELTAS
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
 from skillcomp.stats.results import (

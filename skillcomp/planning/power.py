@@ -48,8 +48,8 @@ from skillcomp.stats.bounded import (
     contrast_terms,
     mixed_outcomes,
     placed_cases,
+    sides_of_null,
 )
-from skillcomp.stats.bounded_studies import sides_of_null
 from skillcomp.stats.results import Fields, Floats, Interval, join_notes, undefined
 
 Counted = NDArray[np.int64]

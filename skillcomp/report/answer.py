@@ -25,7 +25,7 @@ from skillcomp import (
     triggers,
 )
 from skillcomp.contrast import BoundedValue, Bounds
-from skillcomp.deltas.paired_deltas import has_single_checks
+from skillcomp.deltas.paired_deltas_and_price import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, argument, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
@@ -36,7 +36,7 @@ from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
-from skillcomp.reliability.grader_agreement import FOUR
+from skillcomp.reliability.grader_agreement_and_consistency import FOUR
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import (
     StudyData,

@@ -20,7 +20,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
-from skillcomp.reliability.consistency import round_flips
+from skillcomp.reliability.grader_agreement_and_consistency import round_flips
 
 _NO_VERDICTS = "report: the study has no verdicts yet; grade it with `skillcomp grade`."
 _NO_USABLE_VERDICT = (

@@ -57,8 +57,7 @@ from skillcomp.report.findings import TOPIC_OF, findings
 from skillcomp.report.phrases import is_unconfirmed, listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
-from skillcomp.skillverdicts.corrected_deltas import NAIVE
-from skillcomp.skillverdicts.decide_on_cases import check_margin
+from skillcomp.skillverdicts.decide_and_compare_cases import NAIVE, check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 from skillcomp.table import table

@@ -14,7 +14,7 @@ import pandas as pd
 from skillcomp.errors import plural as plural
 from skillcomp.frames.contracts import DIFFERENT_MODELS, REPLACED
 from skillcomp.frames.estimates import columns_of
-from skillcomp.skillverdicts.corrected_deltas import FEWEST_GOLD, NAIVE
+from skillcomp.skillverdicts.decide_and_compare_cases import FEWEST_GOLD, NAIVE
 from skillcomp.stats.results import p_value as p_value
 from skillcomp.style import called, quantity
 

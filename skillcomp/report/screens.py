@@ -12,7 +12,7 @@ import pandas as pd
 from skillcomp import bias, correction, overlap, plots, reliability, style
 from skillcomp.frames.estimates import interval_of, ordered
 from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
-from skillcomp.overlap.candidates import COPIES
+from skillcomp.overlap.calibrate import COPIES
 from skillcomp.report.default_grader import StudyData, StudyEstimates, first_grader, in_order_of
 from skillcomp.report.phrases import (
     fields_of,
