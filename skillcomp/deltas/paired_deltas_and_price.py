@@ -795,7 +795,7 @@ def _with_amounts(
         cells = grouped(outcomes[keys].assign(**numbers), keys)
         how = {"value": "mean", "rate": "mean", "n_priced": "sum", "n_free": "sum"}
         part = table.merge(cells.agg(how).reset_index(), on=keys, how="left", validate="m:1")
-        parts.append(part.fillna({"n_priced": 0.0, "n_free": 0.0}).assign(amount=name))
+        parts.append(part.fillna({"n_priced": 0.0, "n_free": 0.0}).assign(amount=str(name)))
     return pd.concat(parts, ignore_index=True)
 
 
