@@ -29,7 +29,7 @@ from skillcomp.deltas.paired_deltas_and_price import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, argument, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
-from skillcomp.frames.missing_attempts import UNANSWERED
+from skillcomp.frames.outcomes import UNANSWERED
 from skillcomp.frames.reference_labels import CALIBRATION, RESULTS, Drawn, compared_rows
 from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.frames.words import condition_names, distinct_words
