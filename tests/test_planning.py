@@ -18,7 +18,6 @@ from skillcomp.frames import outcomes
 from skillcomp.frames.check import check
 from skillcomp.planning.assumed_components import (
     PilotCases,
-    case_chances,
     noise_of_repeats,
     omega2_interval,
     sigma2_interval,
@@ -30,7 +29,7 @@ from skillcomp.planning.gold_needed import (
     differences_of,
     expected_length,
 )
-from skillcomp.planning.power import GAPS, case_samples
+from skillcomp.planning.power import GAPS, case_chances, case_samples
 from skillcomp.skillverdicts import compare
 from skillcomp.stats.bounded import DELTAS, Arm
 from skillcomp.stats.bounded_studies import sides_of_null
@@ -104,7 +103,7 @@ def test_the_planned_length_is_that_of_the_printed_interval(noise, n_gold):
     rng = np.random.default_rng(4)
     gold = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], 4000, p=[0.05, 0.1, 0.35, 0.3, 0.2])
     grader = np.where(rng.random(4000) < noise, rng.choice([-0.5, 0.0, 0.5, 1.0], 4000), gold)
-    pilot = differences_of(np.stack([gold, grader, grader], axis=1), 5.0)
+    pilot = differences_of(np.stack([gold, grader, grader], axis=1))
     planned, _ = expected_length(pilot, np.array([n_gold]), 60, 0.95)
     lengths = []
     for _ in range(100):

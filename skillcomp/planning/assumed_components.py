@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
-from itertools import product
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import nnls
-from scipy.stats import binom, chi2
+from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from skillcomp.contrast import (
@@ -21,10 +19,9 @@ from skillcomp.contrast import (
     Bounds,
     compared_outcomes,
     ends_of,
-    few_skills,
     lost_attempts,
 )
-from skillcomp.errors import FrameError, StudyError, plural, require_known, require_whole, suggest
+from skillcomp.errors import FrameError, StudyError, require_known, require_whole, suggest
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE, Cluster
 from skillcomp.frames.estimates import By, estimates, grouped, groups, listed, require_columns, row
@@ -202,53 +199,6 @@ def stated(words: Fields) -> Assumptions:
     return Assumptions(**words)
 
 
-@dataclass(frozen=True, slots=True)
-class StudyPlan:
-    """Size and assumptions of a study; ``n_cases`` is the number of cases per skill."""
-
-    assumptions: Assumptions
-    n_skills: int
-    n_cases: int
-    n_repeats: int
-
-    @property
-    def sides(self) -> list[int]:
-        """Number of cases per skill; for a gap, the numbers of near and of far cases."""
-        if self.assumptions.effect == "delta":
-            return [self.n_cases]
-        far = round(self.n_cases * self.assumptions.far_share)
-        return [self.n_cases - far, far]
-
-    @property
-    def problem(self) -> str:
-        """Reason why the study is too small for an interval, or an empty string."""
-        if self.assumptions.cluster == "skill" and (few := few_skills(self.n_skills)):
-            return few
-        if min(self.sides) < 1:
-            return "each skill needs a near and a far case"
-        if self.n_skills * self.n_cases < 2 * len(self.sides):
-            return "too few cases"
-        return ""
-
-    def columns(self) -> Fields:
-        """Return the columns that identify the plan in a frame."""
-        about = self.assumptions
-        columns: Fields = {"effect": about.effect, "cluster": about.cluster}
-        columns["scope"] = about.scope if about.effect == "gap" else None
-        sizes = {"skill": self.n_skills, "case": self.n_cases, "repeat": self.n_repeats}
-        columns |= {f"n_{noun}s": size for noun, size in sizes.items()}
-        return columns | {f"{noun}s": plural(size, noun) for noun, size in sizes.items()}
-
-
-def plans(
-    assumptions: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
-) -> list[StudyPlan]:
-    """Return a plan for each combination of the numbers of skills, cases and repeats."""
-    sizes_by_name = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
-    numbers = [_read_several(name, values, whole) for name, values in sizes_by_name.items()]
-    return [StudyPlan(assumptions, *sizes) for sizes in product(*numbers)]
-
-
 def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
     """Return a number as float if it is in the range; `open_` excludes the ends of the range.
 
@@ -281,10 +231,11 @@ whole = partial(require_whole, error=StudyError)
 
 def effects(name: str, values: Any, span: float = 1.0) -> list[float]:
     """Return one or several effects as a list; raise StudyError if one is beyond twice ``span``."""
-    return _read_several(name, values, partial(number, least=-2 * span, most=2 * span))
+    return read_several(name, values, partial(number, least=-2 * span, most=2 * span))
 
 
-def _read_several(name: str, values: Any, read: Callable[[str, Any], _T]) -> list[_T]:
+def read_several(name: str, values: Any, read: Callable[[str, Any], _T]) -> list[_T]:
+    """Read one or several numbers as a list."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         return [read(name, values)]
     numbers = [read(name, element) for element in values]
@@ -297,14 +248,6 @@ _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
 # The sample variance of values in [0, 1] is at most 1/2; two repeats with 0 and 1 reach it.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
-_TOLERANCE = 1e-4  # A note reports a simulated variance that is off its target by more than this.
-# The pass probabilities of cases are drawn from a distribution on the grid _RATES. The targets for
-# this distribution are its sum, the mean and the second moment of the delta, the baseline rate and
-# the two sigma2. _PRIORITIES has the weights of these targets: if the targets conflict, the largest
-# weights prevail. _EVEN is the weight of a further target: equal probabilities.
-_RATES = np.linspace(0.0, 1.0, 9)
-_PRIORITIES = np.array([1e8, 1e7, 1e3, 10.0, 1.0, 1.0])
-_EVEN = 3e-3
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
 
@@ -695,83 +638,6 @@ class Components:
     def sigma2(self) -> tuple[float, float]:
         """Variances between repeats, with and without the skill; 0 if omega2 includes them."""
         return (0.0, 0.0) if self.one_repeat else (self.sigma2_skill, self.sigma2_baseline)
-
-    def between_skills(self, plan: StudyPlan) -> float:
-        """Return the variance of a delta between skills; 0 with ``cluster="case"``.
-
-        A gap has two deltas, near and far; both have this variance.
-        """
-        if plan.assumptions.cluster == "case":
-            return 0.0
-        # near and far deltas are drawn independently, so each gets half the variance of their gap
-        return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
-
-    def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance, between cases, of the observed delta in the simulation."""
-        settings = plan.assumptions
-        variance, skills = self.omega2, not math.isnan(self.tau2)
-        if settings.effect == "gap":
-            # The interval of a pooled gap counts variation between skills as variation between
-            # cases.
-            variance, skills = self.omega2_gap, settings.scope == "pooled"
-        skills = skills and settings.cluster == "case"
-        return variance + (self.tau2 if skills else 0.0) + sum(self.sigma2) / plan.n_repeats
-
-
-def case_results(plan: StudyPlan) -> tuple[Floats, list[Arm]]:
-    """Return the possible deltas of a case, and the rates with the skill and without it."""
-    k, share = plan.n_repeats, plan.assumptions.value != "passed"
-    rates = _RATES if share else np.arange(k + 1) / k
-    skill, baseline = (side.ravel() for side in np.meshgrid(rates, rates, indexing="ij"))
-    attempts = None if share else np.full(len(skill), k)
-    return skill - baseline, [Arm(skill, attempts), Arm(baseline, attempts, -1.0)]
-
-
-@lru_cache(maxsize=4096)
-def case_chances(
-    delta: float,
-    variance: float,
-    n_repeats: int,
-    baseline_rate: float = NAN,
-    sigma2: tuple[float, float] | None = (0.0, 0.0),
-) -> tuple[Floats, bool]:
-    """Return the chance of each result of a case, and whether the delta can have `variance`.
-
-    A result is a pair of rates, with the skill and without, as in :func:`case_results`. Each case
-    has two pass probabilities p, and its numbers of passes are binomial. The joint distribution of
-    the two probabilities over cases has four properties. The mean of the delta is `delta`, the
-    variance of the observed delta is `variance`, the baseline rate is `baseline_rate`, and the
-    means of p (1 - p) are `sigma2`. Of all such distributions, the one that is closest to uniform
-    is used. If no distribution has all four properties, the mean and the variance of the delta have
-    priority. If `sigma2` is None, a result is a pair of shares of checks or of scores, and these
-    themselves have this distribution.
-    """
-    skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
-    mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
-    # if the baseline rate is unknown, assume that both rates are equally far from 1/2
-    rate = (1.0 - delta) / 2.0 if math.isnan(baseline_rate) else baseline_rate
-    square, noise = variance + delta**2, sum(mixed) / n_repeats if sigma2 else 0.0
-    squares = (skill - baseline) ** 2 + noise
-    targets = np.array([1.0, delta, square, rate, *(sigma2 or ())])
-    features = np.stack([np.ones(len(skill)), skill - baseline, squares, baseline, *mixed])
-    chance = _most_even(features[: len(targets)], targets)
-    fits = abs(features[2] @ chance - square) < _TOLERANCE
-    if sigma2:
-        passes = np.asarray(binom.pmf(np.arange(n_repeats + 1), n_repeats, _RATES[:, None]))
-        chance = (passes.T @ chance.reshape(len(_RATES), -1) @ passes).ravel()
-    return chance / chance.sum(), fits
-
-
-def _most_even(features: Floats, targets: Floats) -> Floats:
-    """Return a probability for each column of `features`, so that the mean of row i is target i.
-
-    Of all such probabilities, these are the closest to equal ones. If the targets conflict, the
-    result is a compromise by `_PRIORITIES`.
-    """
-    n, weights = features.shape[1], _PRIORITIES[: len(targets)]
-    left = np.vstack([features * weights[:, None], _EVEN * np.eye(n)])
-    chance, _ = nnls(left, np.append(targets * weights, np.full(n, _EVEN / n)), maxiter=100 * n)
-    return np.asarray(chance / chance.sum())
 
 
 MEASURES = tuple(component.name for component in fields(Components))
