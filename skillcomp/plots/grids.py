@@ -89,12 +89,9 @@ def dimensions(
     unit = draw.unit(frame, where)
     percent, diverges = unit in ("rate", "points"), unit in ("points", "percentage points")
     (columns, across), (rows, down) = positions(frame, x), positions(frame, y)
-    double = frame.duplicated([x, y])
-    if double.any():
-        raise FrameError(
-            f"{where}: {int(double.sum()) + 1} rows or more share a cell of {x} and {y}; nothing "
-            "is averaged here. Select one of each, or facet (skillcomp.plots.facet)."
-        )
+    collision = f"share a cell of {x} and {y}"
+    spots = list(zip(down, across, strict=True))
+    draw.refuse_alike(frame, spots, where, collision, "Select one of each")
     grids = np.full((4, len(rows), len(columns)), np.nan)
     for grid, name in zip(grids, ("estimate", "ci_low", "ci_high", "n"), strict=True):
         grid[down, across] = draw.numbers(frame, name, where)
@@ -102,7 +99,7 @@ def dimensions(
     with_interval = np.isfinite(limits).all(axis=0)
     ax = draw.axes(ax, height=min((0.34 if with_interval.any() else 0.24) * len(rows) + 1.1, 9.0))
     norm = _color_scale(cells, diverges, percent)
-    undefined = [(i, j) for i, j in sorted(zip(down, across, strict=True)) if np.isnan(cells[i, j])]
+    undefined = [spot for spot in sorted(spots) if np.isnan(cells[spot])]
     for i, j in undefined:
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
     form = partial(number_text, percent=percent, signed=diverges, digits=3)
@@ -125,7 +122,7 @@ def dimensions(
         drawn: Any = mesh.colorbar
         draw.scale(drawn.ax.yaxis, percent=percent, signed=diverges)
         drawn.outline.set_linewidth(0.4)
-    counts = draw.sizes_by_level(frame, draw.values(frame, y), rows, where)
+    counts = [", ".join(dict.fromkeys(map(number_text, n[np.isfinite(n)]))) for n in sizes]
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
     entries = [("undefined", Patch(**_HATCH))] if undefined else []
     if few.any():
