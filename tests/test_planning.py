@@ -17,7 +17,6 @@ from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import outcomes
 from skillcomp.frames.check import check
 from skillcomp.planning.assumed_components import (
-    PilotCases,
     noise_of_repeats,
     omega2_interval,
     sigma2_interval,
@@ -158,7 +157,7 @@ def labelled_frames(passes, checks=2):
 
 
 def differences(verdicts, gold, unit):
-    ((part,), _) = case_differences(verdicts, gold, [], unit, "baseline")
+    (part,) = case_differences(verdicts, gold, [], unit, "baseline")
     return part.cases.droplevel("skill")
 
 
@@ -529,8 +528,8 @@ def test_components_are_unbiased_and_their_limits_cover():
         # clipped for the interval of sigma2; the means below may leave [0, 1]
         sides = np.clip(0.15 * rng.standard_normal((2, 2, 60)) + 0.5, 0, 1)
         mean, spread = sides.mean(axis=1), sides.var(axis=1, ddof=1)
-        two = np.full(60, 2.0)
-        pairs = PilotCases(skill, far, mean[1] + true, mean[0], two, two, *spread)
+        pairs = pd.DataFrame({"skill": skill, "far": far, "n1": 2, "n0": 2})
+        pairs["delta"] = mean[1] + true - mean[0]
         names = ("sigma2_skill", "sigma2_baseline")
         sigma = {n: sigma2_interval(v, 0.95) for n, v in zip(names, spread, strict=True)}
         noise = noise_of_repeats(pairs, sigma)

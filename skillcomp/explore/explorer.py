@@ -299,17 +299,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         return self
 
     def _run_command(self, command: str, value: Any) -> None:
-        if command != "set":
-            act = getattr(self, f"_do_{command}", None)
-            if act is not None:
-                act(value)
-            return
-        setting = value if isinstance(value, dict) else {}
-        name, at = str(setting.get("name")), setting.get("value")
-        control = self.choices.get(name)
-        if control is not None and isinstance(at, int) and 0 <= at < len(control.values):
-            control.at = at
-            self._control_changed(name)
+        name, at = command, None
+        if command == "set" and isinstance(value, dict):
+            name, at = str(value.get("name")), value.get("value")
+        elif command in self.choices:  # to the next or the previous value
+            control = self.choices[command]
+            at = next_position(control.at, value, len(control.values))
+        elif act := getattr(self, f"_do_{command}", None):
+            act(value)
+        if isinstance(at, int) and name in self.choices:
+            control = self.choices[name]
+            if 0 <= at < len(control.values):
+                control.at = at
+                self._control_changed(name)
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
         """Run a command from the browser; ignore malformed commands and late labels.

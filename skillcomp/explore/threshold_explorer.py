@@ -216,22 +216,11 @@ class ThresholdExplorer(ui.Explorer):
             self._offer_cuts(self.chosen("cut"))
         self._update_lists()
 
-    def _do_cut(self, by: Any) -> None:
-        self._step_slider("cut", by)
-
-    def _do_n(self, by: Any) -> None:
-        self._step_slider("n", by)
-
     def _do_error(self, value: Any) -> None:
         self._open_text("errors", value)
 
     def _do_move(self, value: Any) -> None:
         self._open_text("moved", value)
-
-    def _step_slider(self, name: str, by: Any) -> None:
-        control = self.choices[name]
-        control.at = ui.next_position(control.at, by, len(control.values))
-        self._control_changed(name)
 
     def _do_keep(self, _: Any) -> None:
         self._saved_point = self._chosen_point

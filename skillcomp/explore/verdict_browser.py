@@ -449,13 +449,11 @@ def _items_to_label(
 ) -> pd.DataFrame:
     """Return a row for each attempt with an answer and each of its checks."""
     answered = attempts[attempts["answer"].fillna("").str.strip().ne("")]
+    about, on = verdicts.assign(description=None), ["attempt_id"]
     if checks is not None:
-        about = check(checks, "checks")[[*CASE, "check_id", "check_kind", "description"]]
-        items = answered.merge(about, on=CASE, how="inner")
-    else:
-        judged = verdicts[["attempt_id", "check_id", "check_kind"]]
-        judged = judged.drop_duplicates(["attempt_id", "check_id"]).assign(description=None)
-        items = answered.merge(judged, on="attempt_id", how="inner")
+        about, on = check(checks, "checks"), [*CASE]
+    about = about.reindex(columns=[*on, "check_id", "check_kind", "description"])
+    items = answered.merge(about.drop_duplicates([*on, "check_id"]), on=on)
     if cases is not None:
         prompts = check(cases, "cases")[[*CASE, "prompt"]]
         items = items.merge(prompts, on=CASE, how="left")

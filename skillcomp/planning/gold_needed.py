@@ -262,10 +262,9 @@ def gold_needed(
         return estimates(list(labels), by=names, extra=_LABELS)
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
-    parts, strays = case_differences(verdicts, gold, names, value, reference, cases)
     rows = [
-        count | {"note": join_notes(count["note"], part.lost, strays)}
-        for part in parts
+        count | {"note": join_notes(count["note"], part.notes)}
+        for part in case_differences(verdicts, gold, names, value, reference, cases)
         for count in _count_rows(part, widths, n_cases, ci_level)
     ]
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
@@ -423,13 +422,13 @@ class _LabelledCases(NamedTuple):
     differences: ``gold``, from gold labels (NaN unless both conditions have gold); ``grader``, from
     the grader's verdicts on all repeats; ``on_gold``, from the grader's verdicts on the attempts
     with gold. ``about`` identifies the group and condition. ``n_checks`` is the mean number of
-    checks per case. ``lost`` is a note on attempts without a verdict.
+    checks per case. ``notes`` is about attempts without a verdict, and gold without an attempt.
     """
 
     about: Fields
     cases: pd.DataFrame
     n_checks: float
-    lost: str
+    notes: str
 
 
 def case_differences(
@@ -439,8 +438,8 @@ def case_differences(
     value: Value,
     reference: str,
     cases: pd.DataFrame | None = None,
-) -> tuple[list[_LabelledCases], str]:
-    """Return the cases' differences by group and condition, and a note on gold without an attempt.
+) -> Iterator[_LabelledCases]:
+    """Yield the cases' differences by group and condition.
 
     As in :mod:`skillcomp.correction`, a check without a verdict counts as missing, and an attempt
     passes only if every check has a verdict and passed.
@@ -450,7 +449,6 @@ def case_differences(
         key: part.groupby(CASE)["check_id"].nunique().mean()
         for key, part in joined.by_group(joined.items).items()
     }
-    labelled = []
     for values, part in groups(joined.cases, names):
         columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
@@ -467,5 +465,5 @@ def case_differences(
             about = {**values, "condition": condition}
             sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
             lost = lost_attempts(sides, (condition, reference))
-            labelled.append(_LabelledCases(about, difference, checks[key_of(values, names)], lost))
-    return labelled, joined.strays
+            notes = join_notes(lost, joined.strays)
+            yield _LabelledCases(about, difference, checks[key_of(values, names)], notes)

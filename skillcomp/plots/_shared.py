@@ -224,9 +224,8 @@ def why_unknown(note: object) -> str:
 
 def level_text(frame: pd.DataFrame) -> str:
     """Return text such as ", 95 % CI"; empty unless all rows have the same confidence level."""
-    ci_level = numbers(frame, "ci_level", "ci_level")
-    unique = np.unique(ci_level[np.isfinite(ci_level)])
-    return f", {100 * unique[0]:g} % CI" if len(unique) == 1 else ""
+    level = only_level(frame, "ci_level")
+    return f", {100 * float(level):g} % CI" if level else ""
 
 
 def number_text(
@@ -239,19 +238,17 @@ def number_text(
 
 
 _UNITS = {"percentage points": "points", "dollars": "US dollars"}
-_CHANGES = {"delta_passed": "pass rate", "delta_share_passed": "share of checks passed"}
-_RATE_NAMES = {"rate_passed": "Pass rate", "rate_share_passed": "Share of checks passed"}
+_NAMES = {
+    "delta_passed": "Change in pass rate",
+    "delta_share_passed": "Change in share of checks passed",
+    "rate_passed": "Pass rate",
+    "rate_share_passed": "Share of checks passed",
+}
 
 
-def difference_of(frame: pd.DataFrame) -> str:
-    """Return a name such as "Change in pass rate"; "Difference" for unknown or mixed measures."""
-    what = _CHANGES.get(only_level(frame, "measure"))
-    return f"Change in {what}" if what else "Difference"
-
-
-def rate_of(frame: pd.DataFrame, otherwise: str = "Rate") -> str:
+def name_of(frame: pd.DataFrame, otherwise: str) -> str:
     """Return a name such as "Pass rate", or `otherwise` for unknown or mixed measures."""
-    return _RATE_NAMES.get(only_level(frame, "measure"), otherwise)
+    return _NAMES.get(only_level(frame, "measure"), otherwise)
 
 
 def only_level(frame: pd.DataFrame, column: str, otherwise: str = "") -> str:

@@ -24,10 +24,10 @@ from skillcomp.plots._shared import (
     level_names,
     level_text,
     marker,
+    name_of,
     number_text,
     numbers,
     offsets,
-    rate_of,
     require,
     scale,
     text_on_box,
@@ -197,35 +197,33 @@ def draw_estimates(
     if null is not None:
         draw.reference(ax, null, upright=True)
     bare = np.isnan(low) | np.isnan(high)
-    without_interval = bare & np.isfinite(value)
-    outlined = without_interval if filled is None else ~filled
-    hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
-    thick = np.full(len(frame), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
+    hollow, widths, gid = bare, (1.1, 1.1), "no interval"
+    if filled is not None:
+        hollow, widths, gid = ~filled, (1.8, 0.8), "not recommended"
     entries = []
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
-        for size in np.unique(thick[rows]):
-            some = rows & (thick == size)
+        for some, size in zip((rows & ~hollow, rows & hollow), widths, strict=True):
             draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=size)
         draw.points(ax, value[rows], at[rows], look, "estimate" if hue is None else level)
         own = rows & hollow
         draw.points(ax, value[own], at[own], look, hollow=True, zorder=3.1, gid=gid)
         if len(look_of) > 1 or filled is not None:
-            only_outlined = bool(rows.any() and outlined[rows].all())
+            outlined = own & np.isfinite(value) if filled is None else own
+            only_outlined = bool(rows.any() and (outlined == rows).all())
             line: draw.Stroke = "" if only_outlined and filled is None else "-"
             entries.append((level, marker(look, line=line, hollow=only_outlined)))
     if filled is not None and filled.any():
         entries.append(("filled: recommended", marker(Look(INK, "o"), line="-")))
-    elif filled is None and without_interval.any():
+    elif filled is None and (bare & np.isfinite(value)).any():
         entries.append(("hollow: no interval", marker(Look(INK, "o"), hollow=True)))
     longest = _name_rows(ax, frame, lines, heads, places, hues, len(look_of))
     space = characters(ax) - longest - 8
     marks = list(look_of.values())
     _write_notes(ax, frame, at, value, [marks[i] for i in hues], space)
     scale(ax.xaxis, percent=percent, signed=null == 0)
-    what = "Price of a pass" if price else rate_of(frame, "Estimate")
-    what = draw.difference_of(frame) if null == 0 else what
-    text = axis_label(what, unit, percent=percent) + level_text(frame)
+    what = "Difference" if null == 0 else "Price of a pass" if price else "Estimate"
+    text = axis_label(name_of(frame, what), unit, percent=percent) + level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
     with_signs = "verdict" in frame.columns and hue != "verdict"
@@ -521,7 +519,8 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         )
     rates, text = {place in ("near", "far") for place in of_row}, "Rate (%) or difference (points)"
     if len(rates) < 2:
-        text = axis_label(rate_of(frame) if True in rates else "Difference", None, percent=True)
+        name = name_of(frame, "Rate" if True in rates else "Difference")
+        text = axis_label(name, None, percent=True)
     text += level_text(frame)
     places = pd.Categorical([_PLACES[place] for place in of_row], categories=[*_PLACES.values()])
     # the label says both units, so the rows need none

@@ -107,11 +107,8 @@ def dimensions(
     for i, j in np.argwhere(with_interval):
         low, high = (form(round(side[i, j], 2)) for side in limits)
         texts[i][j] += f"\n[{low}, {high}]"
-    text = label
-    if text is None and diverges:
-        text = draw.axis_label(draw.difference_of(frame), None, percent=percent)
-    elif text is None:
-        text = f"{draw.rate_of(frame)} (%)" if percent else "Estimate"
+    name = draw.name_of(frame, "Difference" if diverges else "Rate" if percent else "Estimate")
+    text = draw.axis_label(name, None, percent=percent) if label is None else label
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
     few = np.isfinite(cells) & (sizes < _FEW)
     for i, j in np.argwhere(np.isfinite(sizes)):
@@ -119,9 +116,7 @@ def dimensions(
             texts[i][j] += f"\n(n = {number_text(sizes[i, j])})"
     _heat_map(ax, cells, texts, norm, few, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
-        drawn: Any = mesh.colorbar
-        draw.scale(drawn.ax.yaxis, percent=percent, signed=diverges)
-        drawn.outline.set_linewidth(0.4)
+        _set_color_bar(mesh.colorbar, percent=percent, signed=diverges)
     counts = [", ".join(dict.fromkeys(map(number_text, n[np.isfinite(n)]))) for n in sizes]
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
     entries = [("undefined", Patch(**_HATCH))] if undefined else []
@@ -216,7 +211,7 @@ def _heat_map(
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
         return
-    import seaborn as sns  # imported here, because only heat maps and strips need seaborn
+    import seaborn as sns  # imported here, because seaborn takes as long to load as matplotlib
 
     sns.heatmap(
         cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, ax=ax,
@@ -231,6 +226,11 @@ def _heat_map(
         color = np.asarray(mesh.cmap(norm(cells[row, column])))[:3]
         shown = 1 - opacity[row, column] * (1 - color)  # the translucent colour on white
         text.set(gid="value", color=_ink_on(shown))
+
+
+def _set_color_bar(bar: Any, *, percent: bool, signed: bool = False) -> None:
+    draw.scale(bar.ax.yaxis, percent=percent, signed=signed)
+    bar.outline.set_linewidth(0.4)
 
 
 def _ink_on(background: Floats) -> str:
@@ -452,8 +452,7 @@ def case_map(
     ax.spines[:].set_visible(False)
     bar = ax.figure.colorbar(ScalarMappable(Normalize(0, 1), colors), ax=ax, pad=0.02, aspect=25)
     bar.set_label("Pass rate (%)")
-    bar.outline.set_linewidth(0.4)
-    draw.scale(bar.ax.yaxis, percent=True)
+    _set_color_bar(bar, percent=True)
     n_cases = len(table[[*names, "case_id"]].drop_duplicates())
     about = f"Pass rate of each of {n_cases:,} cases"
     describe_axes(ax, f"{about} {draw.each(names, 'condition')}")
