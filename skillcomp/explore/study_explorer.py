@@ -357,8 +357,9 @@ class StudyExplorer(ui.Explorer):
             self._row = 0
         return rows
 
-    def _open_cases(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def _open_cases(self) -> pd.DataFrame:
         """Return the cases of the open row; no rows if no row is open."""
+        rows = self._delta_rows()
         if self._row is None:
             return pd.DataFrame()
         row = rows.iloc[self._row]
@@ -372,21 +373,21 @@ class StudyExplorer(ui.Explorer):
             self._row, self.at = at, -1
 
     def _do_case(self, value: Any) -> None:
-        cases = self._open_cases(self._delta_rows())
+        cases = self._open_cases()
         at = ui.valid_position(value, len(cases))
         if at is not None:
             self.at, case = at, cases.iloc[at]
             self.choices["repeat"].offer(self._answers.repeats(case["skill"], case["case_id"]))
 
     def _do_step(self, by: Any) -> None:
-        cases = self._open_cases(self._delta_rows())
+        cases = self._open_cases()
         self._do_case(ui.next_position(self.at, by, len(cases)))
 
     def _cases_html(self, *, live: bool) -> Markup:
         rows = self._delta_rows()
         row, shown, page = None, None, ""
         if self._row is not None:
-            row, cases = rows.iloc[self._row], self._open_cases(rows)
+            row, cases = rows.iloc[self._row], self._open_cases()
             heads = {name: f"{row[of]}_rate" for name, of in _RATES.items()}
             columns = [column for column in _CASES if cases[column].notna().any()]
             shown = table(cases[columns].rename(columns=heads))

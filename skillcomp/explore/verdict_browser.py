@@ -468,5 +468,5 @@ def _labels_of(store: RunStore, labeller: str) -> dict[tuple[str, str], GoldLabe
     frame = read_gold(store, labeller="all") if store.tables else empty("gold")
     mine = frame[frame["labeller"].eq(labeller)]
     rows = mine.astype("object").where(mine.notna(), None).to_dict("records")
-    labels = [GoldLabel(**{str(name): value for name, value in row.items()}) for row in rows]
+    labels = map(GoldLabel.model_validate, rows)
     return {(label.attempt_id, label.check_id): label for label in labels}

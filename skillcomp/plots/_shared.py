@@ -453,35 +453,6 @@ def limit_line(ax: Axes, at: float, what: str, *, upright: bool) -> Entry:
     return f"{what} ({number_text(at, percent=True)} %)", dashed_mark()
 
 
-def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
-    """Draw a jittered mark per row of the frame, in one strip for each level of `y`.
-
-    Conditions have their own colours.
-
-    Return the number of characters in the longest line of a label.
-    """
-    hue = y if y == "condition" else None
-    rows, of_row = positions(frame, y)
-    hues, look_of = hue_looks(frame, hue)
-    value = numbers(frame, x, where)
-    height = of_row + np.random.default_rng(0).uniform(-0.31, 0.31, len(frame))
-    size = 5.0 if len(frame) <= 3 * len(rows) else 3.0
-    for i, (level, look) in enumerate(look_of.items()):
-        mine = (hues == i) & np.isfinite(value)
-        name = "text" if hue is None else level
-        points(ax, value[mine], height[mine], look, name, markersize=size, alpha=0.6,
-               markeredgewidth=0, clip_on=False)  # fmt: skip
-    texts, names = [], level_names(rows)
-    for i, level in enumerate(rows):
-        here = value[of_row == i]
-        zeros, lost = np.sum(here == 0), np.isnan(here).sum()
-        none = f", {zeros} at 0" if zeros > 1 else ""
-        none += f", {lost} undefined" if lost else ""
-        texts.append(f"{names[level]}\n(n = {len(here)}{none})")
-    ax.set_ylabel("")
-    return label_rows(ax, texts, separated=True)
-
-
 def legend(
     ax: Axes, entries: Sequence[Entry], place: str | bool = "below", *, title: str | None = None
 ) -> None:

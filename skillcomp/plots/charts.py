@@ -98,15 +98,31 @@ def overlap(
         if len(levels) > 1:
             several = problem.format(", ".join(map(str, levels[:12])))
             raise FrameError(f"{where}: the frame holds scores of several {several}")
-    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame, y)) + 0.95, 9.0))
-    taken = draw.strip(ax, frame, "share", y, where)
+    rows, of_row = draw.positions(frame, y)
+    hues, look_of = hue_looks(frame, y if y == "condition" else None)
+    ax = draw.axes(ax, height=min(0.36 * len(rows) + 0.95, 9.0))
+    value = numbers(frame, "share", where)
+    height = of_row + np.random.default_rng(0).uniform(-0.31, 0.31, len(frame))
+    size = 5.0 if len(frame) <= 3 * len(rows) else 3.0
+    how: dict[str, Any] = {"alpha": 0.6, "markeredgewidth": 0, "clip_on": False}
+    for i, (level, look) in enumerate(look_of.items()):
+        mine = (hues == i) & np.isfinite(value)
+        draw.points(ax, value[mine], height[mine], look, level, markersize=size, **how)
+    texts, names = [], draw.level_names(rows)
+    for i, level in enumerate(rows):
+        here = value[of_row == i]
+        zeros, lost = np.sum(here == 0), np.isnan(here).sum()
+        none = f", {zeros} at 0" if zeros > 1 else ""
+        none += f", {lost} undefined" if lost else ""
+        texts.append(f"{names[level]}\n(n = {len(here)}{none})")
+    taken = draw.label_rows(ax, texts, separated=True)
     scale(ax.xaxis, percent=True)
     text = "N-grams shared with the skill"
     label_x(ax, f"{text} (%)", taken=taken)
     if limit is not None:
         draw.legend(ax, [limit_line(ax, limit, "limit", upright=True)])
-    rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
-    describe_axes(ax, f"{text}, one mark a text, {each(y)}", rows)
+    about = "; ".join(row.replace("\n", " ") for row in texts)
+    describe_axes(ax, f"{text}, one mark a text, {each(y)}", about)
     return ax
 
 
@@ -444,7 +460,8 @@ def _side_by_side(at: Floats) -> Floats:
     """Shift equal positions slightly, so that marks at the same position do not overlap."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")
-    if not size.gt(1).any():
+    most = size.max()
+    if not most > 1:
         return at
-    reach = 0.06 * float(np.nanmax(at) - np.nanmin(at)) / float(size.max() - 1)
+    reach = 0.06 * float(np.nanmax(at) - np.nanmin(at)) / (most - 1)
     return np.asarray(at + reach * (turn - (size - 1) / 2).to_numpy(), dtype=np.float64)

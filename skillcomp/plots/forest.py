@@ -450,7 +450,7 @@ def _name_rows(
     for i, name in enumerate(names):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
         size_texts = [_size_text(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
-        count = ", ".join(size_texts if len(set(size_texts)) > 1 else size_texts[:1])
+        count = ", ".join(dict.fromkeys(size_texts))
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
             count = " to ".join(number_text(float(n)) for n in ends)

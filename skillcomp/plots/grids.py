@@ -95,25 +95,27 @@ def dimensions(
     grids = np.full((4, len(rows), len(columns)), np.nan)
     for grid, name in zip(grids, ("estimate", "ci_low", "ci_high", "n"), strict=True):
         grid[down, across] = draw.numbers(frame, name, where)
-    cells, *limits, sizes = grids
-    with_interval = np.isfinite(limits).all(axis=0)
+    cells, limits, sizes = grids[0], grids[1:3], grids[3]
+    with_interval: draw.Bools = np.isfinite(limits).all(axis=0)
     ax = draw.axes(ax, height=min((0.34 if with_interval.any() else 0.24) * len(rows) + 1.1, 9.0))
     norm = _color_scale(cells, diverges, percent)
     undefined = [spot for spot in sorted(spots) if np.isnan(cells[spot])]
     for i, j in undefined:
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
     form = partial(number_text, percent=percent, signed=diverges, digits=3)
-    texts = [[form(round(v, 2)) for v in row] for row in np.nan_to_num(cells)]
-    for i, j in np.argwhere(with_interval):
-        low, high = (form(round(side[i, j], 2)) for side in limits)
-        texts[i][j] += f"\n[{low}, {high}]"
+    shown_n = [len(np.unique(n[np.isfinite(n)])) > 1 for n in sizes]
+    texts = np.full(cells.shape, "", dtype=object)
+    for i, j in np.argwhere(np.isfinite(cells)):
+        texts[i, j] = form(round(cells[i, j], 2))
+        if with_interval[i, j]:
+            low, high = (form(round(side[i, j], 2)) for side in limits)
+            texts[i, j] += f"\n[{low}, {high}]"
+        if shown_n[i] and np.isfinite(sizes[i, j]):
+            texts[i, j] += f"\n(n = {number_text(sizes[i, j])})"
     name = draw.name_of(frame, "Difference" if diverges else "Rate" if percent else "Estimate")
     text = draw.axis_label(name, None, percent=percent) if label is None else label
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
     few = np.isfinite(cells) & (sizes < _FEW)
-    for i, j in np.argwhere(np.isfinite(sizes)):
-        if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
-            texts[i][j] += f"\n(n = {number_text(sizes[i, j])})"
     _heat_map(ax, cells, texts, norm, few, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
         _set_color_bar(mesh.colorbar, percent=percent, signed=diverges)
@@ -206,7 +208,7 @@ def facet(
 
 
 def _heat_map(
-    ax: Axes, cells: Floats, texts: list[list[str]], norm: Normalize, pale: draw.Bools, **how: Any
+    ax: Axes, cells: Floats, texts: Any, norm: Normalize, pale: draw.Bools, **how: Any
 ) -> None:
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
@@ -215,7 +217,7 @@ def _heat_map(
 
     sns.heatmap(
         cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, ax=ax,
-        annot=np.array(texts), fmt="", annot_kws={"size": TICK_SIZE, "va": "center_baseline"},
+        annot=texts, fmt="", annot_kws={"size": TICK_SIZE, "va": "center_baseline"},
         linewidths=0.8, linecolor="white", xticklabels=False, yticklabels=False, **how,
     )  # fmt: skip
     mesh: Any = ax.collections[0]
