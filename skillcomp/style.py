@@ -452,11 +452,18 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
 
 def _estimates_text(frame: pd.DataFrame) -> str:
     """List the first twelve estimates of a frame with the names of their rows."""
-    names, first = _naming_columns(frame), frame.head(12)
-    rows = []
-    for _, row in first.iterrows():
-        texts = [called(row[name]) for name in names if isinstance(row[name], str)]
-        rows.append(f"{', '.join(texts)} {interval(row)}".strip())
+    first = frame.head(12)
+    before = list(frame.columns).index("estimate")
+    names = [
+        [called(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
+        for _, row in first.iterrows()
+    ]
+    # if the names do not distinguish all rows, add the values of further columns
+    if len(set(map(tuple, names))) < len(names):
+        further = first[_distinguishing_columns(frame)].to_numpy().tolist()
+        names = [[*own, *map(called, more)] for own, more in zip(names, further, strict=True)]
+    numbers = [interval(row) for _, row in first.iterrows()]
+    rows = [f"{', '.join(own)} {at}".strip() for own, at in zip(names, numbers, strict=True)]
     more = f"; and {len(frame) - 12} more rows." if len(frame) > 12 else "."
     return " " + "; ".join(rows) + more
 
@@ -489,20 +496,16 @@ def _axes_text(fig: Figure) -> str:
     return "; ".join(dict.fromkeys(parts)) or "Axes without labels"
 
 
-def _naming_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns before 'estimate', and those after it that tell rows apart.
-
-    The latter hold short texts and have at least two values.
-    """
-    at = list(frame.columns).index("estimate")
-    behind = [
+def _distinguishing_columns(frame: pd.DataFrame) -> list[str]:
+    """Return the columns after 'estimate' that hold short texts and have at least two values."""
+    behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
+    return [
         name
-        for name in frame.columns[at + 1 :]
+        for name in behind
         if name not in ("method", "note", "unit")
         and frame[name].map(lambda value: isinstance(value, str) and len(value) <= 40).all()
         and frame[name].nunique() > 1
     ]
-    return [*(name for name in frame.columns[:at] if name != "unit"), *behind]
 
 
 def save(
