@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -89,22 +88,6 @@ class PlannedAgent(Record):
     family: str | None = None
     settings: str | None = None
     prompt_version: str | None = None
-
-
-@dataclass(slots=True)
-class Tried:
-    """Summary of the stored attempts at one cell.
-
-    Attributes
-    ----------
-    paid : tuple of str
-        Statuses of the paid replies, in order of time.
-    n_errors : int
-        Number of attempts without a paid reply.
-    """
-
-    paid: tuple[str, ...] = ()
-    n_errors: int = 0
 
 
 @dataclass(frozen=True)
@@ -299,19 +282,22 @@ def interleaved(
                 yield skill, agent, case_id, condition, repeat
 
 
-def tries(store: RunStore) -> dict[Key, Tried]:
-    """Return a summary of the attempts at each cell in the store; perturbed copies are left out."""
-    columns = [*Key._fields, "status", "perturbation", "source_attempt_id"]
-    tried_by_key: defaultdict[Key, Tried] = defaultdict(Tried)
-    for row in store.rows("attempts", *columns):
-        if row["perturbation"] is not None or row["source_attempt_id"] is not None:
-            continue
-        key = Key.of(row)
+def own_attempts(store: RunStore, *columns: str) -> Iterator[JsonObject]:
+    """Yield the given columns (default: all) of the attempts that are no perturbed copies."""
+    marks = ("perturbation", "source_attempt_id")
+    rows = store.rows("attempts", *columns, *marks) if columns else store.rows("attempts")
+    return (row for row in rows if all(row[mark] is None for mark in marks))
+
+
+def tries(store: RunStore) -> tuple[set[Key], Counter[Key]]:
+    """Return the cells with a paid reply, and the number of other attempts at each cell."""
+    paid, n_errors = set(), Counter[Key]()
+    for row in own_attempts(store, *Key._fields, "status"):
         if row["status"] in PAID:
-            tried_by_key[key].paid += (sys.intern(row["status"]),)
+            paid.add(Key.of(row))
         else:
-            tried_by_key[key].n_errors += 1
-    return tried_by_key
+            n_errors[Key.of(row)] += 1
+    return paid, n_errors
 
 
 def require_unchanged(

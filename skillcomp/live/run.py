@@ -58,10 +58,10 @@ from skillcomp.live.plan import (
     Plan,
     PlannedCell,
     Text,
-    Tried,
     cases_by_id,
     input_files,
     make_plan,
+    own_attempts,
     require_distinct,
     require_unchanged,
     require_unedited,
@@ -191,12 +191,9 @@ class AnswerWork(Engine):
     ) -> None:
         super().__init__(store, agents, settings, Counter(cell.agent for cell in plan.cells))
         self.plan = plan
-        earlier = tries(store)
-        tried = {cell.place: earlier.get(cell.place, Tried()) for cell in plan.cells}
-        self.open_cells = [cell for cell in plan.cells if not tried[cell.place].paid]
+        paid, self.n_errors = tries(store)
+        self.open_cells = [cell for cell in plan.cells if cell.place not in paid]
         self.n_open = Counter(cell.agent for cell in self.open_cells)
-        # the dict has an entry for every cell from the start, so that it does not grow later
-        self.n_errors = {place: summary.n_errors for place, summary in tried.items()}
         self.agents = {agent.name: agent for agent in agents}
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
@@ -211,8 +208,7 @@ class AnswerWork(Engine):
 
     def paid_rows(self) -> Iterable[JsonObject]:
         """Return the answers of all agents, and unreadable and surplus replies."""
-        costs = self.store.rows("attempts", "cost_usd", "perturbation")
-        yield from (row for row in costs if row["perturbation"] is None)
+        yield from own_attempts(self.store, "cost_usd")
         for table in ("surplus", "unreadable"):
             yield from self.store.records(table)
 
