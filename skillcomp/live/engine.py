@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from importlib.metadata import version
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 
 from pydantic import BaseModel
 from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError, StoreError, StudyError, error_text, plural, shortened
+from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.json_lines import as_line
 from skillcomp.io.redaction import redacted_content
@@ -44,6 +45,7 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
 from skillcomp.live.graders.grader import GraderWarning, agent_of
+from skillcomp.live.plan import own_attempts
 from skillcomp.live.status import most_frequent, uncollected_batches
 from skillcomp.pricing import Usage, cost
 from skillcomp.records import Record
@@ -82,6 +84,8 @@ class Ledger:
 
         The records are written even if the caller is cancelled while it waits.
         """
+        for index, record in enumerate(records):
+            as_line(record, table, index)  # raise here, before others are written with it
         if records:
             entry = (table, records)
             self._waiting.append(entry)
@@ -98,36 +102,20 @@ class Ledger:
             # an earlier call may have written this entry together with its own
             if id(entry) not in self._errors:
                 entries, self._waiting = self._waiting, []
-                await asyncio.to_thread(self._append_entries, entries)
+                self._errors |= await asyncio.to_thread(self._append_entries, entries)
         if error := self._errors.pop(id(entry)):
             raise error
 
-    def _append_entries(self, entries: Sequence[_Entry]) -> None:
-        """Write the entries, table by table, and note the errors of those that are not stored."""
-        self._errors |= dict.fromkeys(map(id, entries))
+    def _append_entries(self, entries: Sequence[_Entry]) -> dict[int, Exception | None]:
+        """Write the entries, table by table; return the error of each, None if it is stored."""
+        errors: dict[int, Exception | None] = dict.fromkeys(map(id, entries))
         for table in dict.fromkeys(table for table, _ in entries):
             mine = [entry for entry in entries if entry[0] == table]
-            while mine:
-                try:
-                    self._store.append(table, [record for _, records in mine for record in records])
-                    break
-                except Exception as error:
-                    # nothing was written, so try again without the entries that cannot be stored
-                    faults = {id(e): fault for e in mine if (fault := _storage_error(*e))}
-                    self._errors |= faults or dict.fromkeys(map(id, mine), error)
-                    mine = [entry for entry in mine if faults and id(entry) not in faults]
-
-
-def _storage_error(
-    table: str, records: Sequence[BaseModel | Mapping[str, Any]]
-) -> Exception | None:
-    """Return the error that storing records raises; None if they can be stored."""
-    try:
-        for index, record in enumerate(records):
-            as_line(record, table, index)
-    except Exception as error:
-        return error
-    return None
+            try:
+                self._store.append(table, [record for _, records in mine for record in records])
+            except Exception as error:
+                errors |= dict.fromkeys(map(id, mine), error)
+        return errors
 
 
 class RunRecord(Record):
@@ -201,14 +189,20 @@ class RunRecord(Record):
 
 @dataclass
 class Tally:
-    """Counts over the replies of one run."""
+    """An agent or grader at work, the number of its jobs, and counts over its replies in a run."""
 
+    who: Any
+    settings: str | None
+    prompt_version: str | None
+    n_wanted: int
+    n_open: int
     statuses: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
     n_unpriced: int = 0
     n_retries: int = 0
     n_empty: int = 0
+    n_login_failures: int = 0
 
     def add(self, reply: Reply) -> None:
         """Count a reply."""
@@ -374,6 +368,7 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _SHOWN = 8  # Maximum number of lost replies that a message names.
+GOLD = "gold_verdicts"  # The table of verdicts on gold answers, which are no part of the study.
 KEPT = PAID - {"paused"}  # A paused reply contains no judgement, so the grader is asked again.
 
 
@@ -393,29 +388,19 @@ class Engine(ABC):
     """
 
     stage: Literal["run", "grade", "compare"]
-    # the last sentence of the error that is raised after a stop
-    stop_note: str
+    paid_tables: tuple[str, ...]  # the tables whose rows have a cost
+    stop_note: str  # the last sentence of the error that is raised after a stop
     unit: str  # noun for a job in messages
     warning: type[UserWarning]
 
-    def __init__(
-        self,
-        store: RunStore,
-        participants: Sequence[Any],
-        study: JsonObject,
-        wanted: Mapping[str, int],
-    ) -> None:
-        self.store, self.participants, self.study = store, participants, study
+    def __init__(self, store: RunStore, study: JsonObject, tallies: Iterable[Tally]) -> None:
+        self.store, self.study = store, study
+        self.tallies = {tally.who.name: tally for tally in tallies}
         self.width, self.progress = 1, False  # concurrent prompts, and whether to show a bar
-        # number of all jobs and of the open jobs, by name of the agent or grader
-        self.wanted, self.n_open = Counter(wanted), Counter(wanted)
         self.gold: JsonObject = {}  # agreement with the gold answers
         # replies that are stored but not yet used, by key of their job
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
         self.failures_in_a_row = 0
-        # number of login failures by name of the agent or grader
-        self.login_failures: Counter[str] = Counter()
-        self.answered: set[str] = set()  # names of agents or graders that have replied successfully
         self.is_at_fault = False  # whether a grader was stopped for its unreadable replies
         self.progress_bar: Any = None
         self.stopped: str | None = None
@@ -435,28 +420,31 @@ class Engine(ABC):
         """Store the reply to the prompt of a job."""
 
     @abstractmethod
-    def identity(self, participant: Any) -> JsonObject:
-        """Return settings and version of an agent or grader, for its receipt."""
-
-    @abstractmethod
-    def paid_rows(self) -> Iterable[JsonObject]:
-        """Return all stored rows of the stage that have a cost."""
-
-    @abstractmethod
     def messages(self) -> Iterable[str]:
         """Return the warnings about the work that was done or left open."""
+
+    @property
+    def n_open(self) -> int:
+        """Number of the jobs that are still open."""
+        return sum(tally.n_open for tally in self.tallies.values())
 
     async def main(self, budget: Budget, stop: Stop) -> None:
         """Do all open jobs; write receipts before and after."""
         self.budget, self.stop, self.ledger = budget, stop, Ledger(self.store)
-        receipts = self._first_receipts()
-        self.tallies = {receipt.name: Tally() for receipt in receipts}
-        await self.ledger.write("receipts", receipts)
+        n_before = sum(row["event"] == "begun" for row in self.store.records("receipts"))
+        receipts = partial(self._receipts, f"{self.stage}-{n_before + 1:04d}")
+        await self.ledger.write("receipts", receipts("begun"))
         try:
             try:
                 await self.do_open_jobs()
             finally:
-                await self._close_with_receipts(receipts)
+                await self.ledger.close()
+                self.stopped = stop.reason or (budget.exhausted if self.n_open else None)
+                try:
+                    await self.ledger.write("receipts", receipts("ended"))
+                finally:
+                    for tally in self.tallies.values():
+                        await tally.who.aclose()
         except Exception as error:
             if not self.lost:
                 raise
@@ -468,53 +456,29 @@ class Engine(ABC):
                 f"lost{cost}: {jobs}. Solve the problem above; the same call asks again."
             ) from error
 
-    def _first_receipts(self) -> list[RunRecord]:
+    def _receipts(self, receipt: str, event: Literal["begun", "ended"]) -> list[RunRecord]:
         """Return a receipt for each agent or grader, with the hashes of all skills and suites."""
-        n_before = sum(row["event"] == "begun" for row in self.store.records("receipts"))
-        skills = {slug: skill.sha256 for slug, skill in self.store.skills.items()}
-        suites = {slug: suite.sha256 for slug, suite in self.store.suites.items()}
+        same = ("settings", "prompt_version", "n_wanted", "n_open", "models", "statuses")
         return [
             RunRecord(
-                receipt=f"{self.stage}-{n_before + 1:04d}",
-                event="begun",
+                receipt=receipt,
+                event=event,
                 stage=self.stage,
-                name=who.name,
+                name=name,
                 at=datetime.now(UTC),
                 skillcomp=version("skillcomp"),
-                model=who.model,
-                skills=skills,
-                suites=suites,
+                model=tally.who.model,
+                skills={slug: skill.sha256 for slug, skill in self.store.skills.items()},
+                suites={slug: suite.sha256 for slug, suite in self.store.suites.items()},
                 study=self.study,
-                n_wanted=self.wanted[who.name],
-                n_open=self.n_open[who.name],
-                **self.identity(who),
+                cost_usd=tally.cost_usd if tally.statuses.total() else None,
+                n_unpriced=tally.n_unpriced,
+                gold=self.gold,
+                stopped=self.stopped,
+                **{field: getattr(tally, field) for field in same},
             )
-            for who in self.participants
+            for name, tally in self.tallies.items()
         ]
-
-    async def _close_with_receipts(self, receipts: Sequence[RunRecord]) -> None:
-        await self.ledger.close()
-        self.stopped = self.stop.reason or (self.budget.exhausted if self.n_open.total() else None)
-        rows = []
-        for receipt in receipts:
-            tally = self.tallies[receipt.name]
-            fields = {
-                "event": "ended",
-                "at": datetime.now(UTC),
-                "n_open": self.n_open[receipt.name],
-                "models": tally.models,
-                "statuses": tally.statuses,
-                "cost_usd": tally.cost_usd if tally.statuses.total() else None,
-                "n_unpriced": tally.n_unpriced,
-                "gold": self.gold,
-                "stopped": self.stopped,
-            }
-            rows.append(receipt.model_copy(update=fields))
-        try:
-            await self.ledger.write("receipts", rows)
-        finally:
-            for participant in self.participants:
-                await participant.aclose()
 
     async def do_all(self, jobs: Iterable[Any], n: int, title: str) -> int:
         """Do jobs and return how many are still open.
@@ -541,17 +505,16 @@ class Engine(ABC):
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
         """Stop the stage after fatal or repeated failures, or if a service demands a long wait."""
+        tally = self.tallies[who]
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
-        if ok:
-            self.answered.add(who)
         error, wait = redacted_content(last.error), last.wait_seconds or 0.0
         if not ok and wait > LONGEST_WAIT:
             until = datetime.now(UTC) + timedelta(seconds=wait)
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
             return
-        self.login_failures[who] += not ok and bool(_NO_ACCESS.search(error or ""))
+        tally.n_login_failures += not ok and bool(_NO_ACCESS.search(error or ""))
         # three login failures of an agent that has never succeeded stop the stage
-        has_no_login = self.login_failures[who] >= 3 and who not in self.answered
+        has_no_login = tally.n_login_failures >= 3 and not PAID & tally.statuses.keys()
         why = None
         if last.fatal or has_no_login:
             why = f"stopped, since every further {self.unit} would fail too: {error}"
@@ -621,17 +584,40 @@ class Recorder(BaseAgent):
             raise
 
 
+class Ruling(NamedTuple):
+    """What a grader said about a job.
+
+    Attributes
+    ----------
+    records : sequence of record
+        The verdicts or the judgement to store.
+    last : Reply
+        The last reply, which shows why a grader failed.
+    ok : bool
+        Whether the grader replied at all, even if the reply cannot be read.
+    problems : sequence of str
+        Why the reply cannot be read; empty if it can.
+    gives_away : str or None
+        Words by which an answer reveals its condition.
+    """
+
+    records: Sequence[Record]
+    last: Reply
+    ok: bool
+    problems: Sequence[str]
+    gives_away: str | None
+
+
 class Judging(Engine):
     """The work of one grader: each reply is stored before it is read and never paid for twice.
 
-    A subclass defines the tables to use, which of their columns identify a job (`row_of`,
-    `key_of`), and the words of the messages.
+    A subclass defines the tables to use, which of their columns identify a job (`key_of`), how a
+    grader judges a job, and the words of the messages. A job also has `answers`, the texts that the
+    grader sees.
     """
 
     warning = GraderWarning
-    reply_table: str
-    # the name of the table with the results, followed by the columns to read from it
-    result_columns: tuple[str, ...]
+    table: str  # the table with the results
     units: str  # the plural of the noun in `unit`
 
     # Four texts for warnings: about open jobs, failed jobs, answers that reveal their condition,
@@ -641,9 +627,10 @@ class Judging(Engine):
     def __init__(
         self, store: RunStore, grader: Any, jobs: Sequence[Any], study: JsonObject
     ) -> None:
-        super().__init__(store, [grader], study, {grader.name: len(jobs)})
-        self.grader, self.jobs = grader, jobs
-        self.agent = agent_of(grader)
+        self.grader, self.jobs, self.agent = grader, jobs, agent_of(grader)
+        settings = getattr(self.agent, "settings", None)
+        self.tally = Tally(grader, settings, grader.version, len(jobs), len(jobs))
+        super().__init__(store, study, [self.tally])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
         self.failed: set[str] = set()  # Keys of the jobs that failed in this run.
@@ -654,38 +641,23 @@ class Judging(Engine):
     def key_of(self, row: JsonObject) -> str:
         """Return the key of the job that a row of a table belongs to."""
 
-    def own_rows(self, table: str) -> Iterable[JsonObject]:
-        """Return the rows of this grader in a table."""
-        results, *columns = self.result_columns
-        rows = self.store.records(table)
-        if table == results:  # read only some columns, because this table can be long
-            columns = [*self.grader_columns, *columns]
-            rows = iter(self.store.rows(results, *columns))
+    @abstractmethod
+    async def judge(self, grader: Any, job: Any) -> Ruling:
+        """Let a grader judge one job."""
+
+    def own_rows(self, table: str, *columns: str) -> Iterable[JsonObject]:
+        """Return the rows of this grader in a table, with the given columns or with all."""
+        rows: Iterable[JsonObject] = self.store.records(table)
+        if columns:
+            rows = self.store.rows(table, *self.grader_columns, *columns)
         own = tuple(self.grader_columns.values())
         return (row for row in rows if tuple(map(row.get, self.grader_columns)) == own)
-
-    def identity(self, participant: Any) -> JsonObject:
-        """Return settings and version of the grader."""
-        settings = getattr(self.agent, "settings", None)
-        return {"settings": settings, "prompt_version": self.grader.version}
-
-    def paid_rows(self) -> Iterable[JsonObject]:
-        """Return the replies of all graders."""
-        return self.store.records(self.reply_table)
-
-    def asking(self, job: Any) -> Any:
-        """Return a copy of the grader, with a `Recorder` for one job as its agent."""
-        if self.agent is None:
-            return self.grader
-        recording_grader = copy(self.grader)
-        recording_grader.agent = Recorder(self, self.agent, job, interruption())
-        return recording_grader
 
     async def record_reply(self, job: Any, reply: Reply, started: datetime) -> None:
         """Store a reply of the grader in the table of replies."""
         row = {**self.grader_columns, **job.columns, "at": datetime.now(UTC).isoformat()}
-        await self.ledger.write(self.reply_table, [row | reply.model_dump(exclude_none=True)])
-        self.tallies[self.grader.name].add(reply)
+        await self.ledger.write(self.paid_tables[0], [row | reply.model_dump(exclude_none=True)])
+        self.tally.add(reply)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
         """Read the stored replies of this grader.
@@ -693,35 +665,47 @@ class Judging(Engine):
         `used` maps the key of a job to a time; only later replies to this job are read.
         """
         self.replies.clear()  # this loses no reply, because all are in the store
-        for row in self.own_rows(self.reply_table):
+        for row in self.own_rows(self.paid_tables[0]):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
             if row["status"] in KEPT and fresh:
                 fields = {name: row[name] for name in Reply.model_fields if name in row}
                 self.replies[key].append(Reply(**fields))
 
-    def is_over(self, key: str, last: Reply, problems: Sequence[str], *, ok: bool) -> bool:
-        """Return whether a job is done; stop the stage if no further job can succeed."""
-        if self.agent:
-            self.watch(self.grader.name, last, ok=ok)
-        if not ok:
+    async def work_on(self, job: Any) -> bool:
+        """Judge one job and store the results; stop the stage if no further job can succeed."""
+        grader, key = self.grader, job.key
+        if self.agent is not None:
+            grader = copy(self.grader)
+            grader.agent = Recorder(self, self.agent, job, interruption())
+        ruling = await self.judge(grader, job)
+        await self.ledger.write(self.table, ruling.records)
+        if self.agent is not None:
+            self.watch(self.grader.name, ruling.last, ok=ruling.ok)
+        if not ruling.ok:
             self.failed.add(key)
             return False
-        self.n_unreadable = self.n_unreadable + 1 if problems else 0
+        if self.agent is None:
+            self.tally.add(Reply(model=self.grader.model))
+        if self.table != GOLD:
+            self.malformed |= {key} if ruling.problems else set()
+            self.n_given_away += ruling.gives_away is not None
+            self.n_addressing += any(addresses_grader(answer or "") for answer in job.answers)
+        self.n_unreadable = self.n_unreadable + 1 if ruling.problems else 0
         # other graders continue after the unreadable replies of this one
         self.is_at_fault = self.n_unreadable >= 5
         if self.is_at_fault:
             message = f"{self.n_unreadable} {self.units} in a row cannot be read"
-            self.stop.ask(f"{message}; the last: {problems[0]}")
+            self.stop.ask(f"{message}; the last: {ruling.problems[0]}")
         self.replies.pop(key, None)
         self.progress_bar.update()
         return True
 
     def messages(self) -> Iterable[str]:
         """Return warnings about open jobs, and about answers that cannot be judged blindly."""
-        name, n = f"grader '{self.grader.name}'", self.wanted.total()
+        name, n = f"grader '{self.grader.name}'", self.tally.n_wanted
         open_, failed, given_away, addressing = self.warning_parts
-        if n_open := self.n_open.total():
+        if n_open := self.n_open:
             why = self.stopped
             if not why:
                 reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
@@ -743,7 +727,11 @@ def do_stage(
     notes, spent = uncollected_batches(first.store, first.stage)
     for name, note in notes.items():
         warnings.warn(f"{name.partition('#')[0]}: {note}.", first.warning, stacklevel=3)
-    budget = Budget(budget_usd, spent=spent + sum(map(charged_usd, first.paid_rows())))
+    for table in first.paid_tables:
+        is_plain = table != "attempts"
+        rows = first.store.records(table) if is_plain else own_attempts(first.store, "cost_usd")
+        spent += sum(map(charged_usd, rows))
+    budget = Budget(budget_usd, spent=spent)
     for work in works:
         # Each event loop needs its own Budget. Go on even if the budget is exhausted, because
         # stored replies can still be read.

@@ -21,7 +21,6 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError, plural, require_known, require_whole, suggest
-from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
@@ -36,7 +35,7 @@ from skillcomp.live.agents.agent import (
     attribute_of,
     whole_hash,
 )
-from skillcomp.live.engine import KEPT, Engine, Judging, Recorder, do_stage
+from skillcomp.live.engine import GOLD, KEPT, Engine, Judging, Recorder, Ruling, Tally, do_stage
 from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
 from skillcomp.live.graders.gold_answers import (
     KEY,
@@ -61,7 +60,6 @@ from skillcomp.live.plan import (
     cases_by_id,
     input_files,
     make_plan,
-    own_attempts,
     require_distinct,
     require_unchanged,
     require_unedited,
@@ -180,6 +178,7 @@ class AnswerWork(Engine):
     """The work of one call of `run`: it sends the prompts of the cells and records the answers."""
 
     stage, warning = "run", StudyWarning
+    paid_tables = ("attempts", "surplus", "unreadable")
     stop_note, unit = "What was answered is kept; start again later.", "question"
 
     def __init__(
@@ -189,12 +188,17 @@ class AnswerWork(Engine):
         agents: Sequence[Agent],
         settings: JsonObject,
     ) -> None:
-        super().__init__(store, agents, settings, Counter(cell.agent for cell in plan.cells))
-        self.plan = plan
         paid, self.n_errors = tries(store)
         self.open_cells = [cell for cell in plan.cells if cell.place not in paid]
-        self.n_open = Counter(cell.agent for cell in self.open_cells)
-        self.agents = {agent.name: agent for agent in agents}
+        n_wanted = Counter(cell.agent for cell in plan.cells)
+        n_open = Counter(cell.agent for cell in self.open_cells)
+        template = agent_version()
+        super().__init__(
+            store,
+            settings,
+            [Tally(a, a.settings, template, n_wanted[a.name], n_open[a.name]) for a in agents],
+        )
+        self.plan = plan
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
 
@@ -202,19 +206,10 @@ class AnswerWork(Engine):
         """Ask the open cells, in the planned order."""
         await self.do_all(self.open_cells, len(self.plan.cells), "answers")
 
-    def identity(self, participant: Any) -> JsonObject:
-        """Return the settings of an agent, and the version of the text that loads a skill."""
-        return {"settings": participant.settings, "prompt_version": agent_version()}
-
-    def paid_rows(self) -> Iterable[JsonObject]:
-        """Return the answers of all agents, and unreadable and surplus replies."""
-        yield from own_attempts(self.store, "cost_usd")
-        for table in ("surplus", "unreadable"):
-            yield from self.store.records(table)
-
     async def work_on(self, job: PlannedCell) -> bool:
         """Ask one cell and record the reply; return whether the cell now has an answer."""
-        reply = await Recorder(self, self.agents[job.agent], job, self.stop).ask(
+        agent = self.tallies[job.agent].who
+        reply = await Recorder(self, agent, job, self.stop).ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],
             cell=Cell(job.case_id, job.condition, job.repeat, self.files[job.case_id]),
@@ -225,16 +220,16 @@ class AnswerWork(Engine):
 
     async def record_reply(self, job: PlannedCell, reply: Reply, started: datetime) -> None:
         """Store the reply to the question of a cell as an attempt."""
-        self.tallies[job.agent].add(reply)
-        agent = self.agents[job.agent]
+        tally = self.tallies[job.agent]
+        tally.add(reply)
         # the attempt_id of an error gets a suffix, because the cell is asked again
         ending = "" if reply.status in PAID else f"/error-{self.n_errors[job.place] + 1}"
         fields = job.model_dump() | reply.model_dump(include=_FROM_REPLY)
         fields["attempt_id"] += ending
         attempt = Attempt(
             **fields,
-            agent_model=reply.model or agent.model,
-            agent_family=agent.family,
+            agent_model=reply.model or tally.who.model,
+            agent_family=tally.who.family,
             started_at=started,
         )
         if reply.cost_upper_usd is not None:
@@ -244,7 +239,7 @@ class AnswerWork(Engine):
             await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
         if reply.status in PAID:
-            self.n_open[job.agent] -= 1
+            tally.n_open -= 1
             self.progress_bar.update()
         else:
             self.n_errors[job.place] += 1
@@ -257,7 +252,8 @@ class AnswerWork(Engine):
         slugs = {text.loaded_skill for text in texts if text.loaded_skill and text.text is None}
         with_files = sorted(slug for slug in slugs if skills.get(slug, {}).get("tree"))
         n_cases = sum(map(bool, self.files.values()))
-        for name, agent in self.agents.items():
+        for name, tally in self.tallies.items():
+            agent = tally.who
             if attribute_of(agent, "is_recording"):
                 continue
             limits = []
@@ -271,7 +267,7 @@ class AnswerWork(Engine):
 
     def messages(self) -> Iterable[str]:
         """Return warnings about open cells, empty answers, retries and imperfect placebos."""
-        if n_open := self.n_open.total():
+        if n_open := self.n_open:
             causes = f" after errors{most_frequent(self.store, 'run')}"
             why = f" ({self.stopped})" if self.stopped else causes
             yield (
@@ -314,7 +310,6 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
 
 
 _log = logging.getLogger("skillcomp.live")
-_TABLES = ("gold_verdicts", "verdicts")
 _ABOUT_GRADER = ("version", "kind", "model", "family")
 
 
@@ -489,13 +484,17 @@ class Item:
         """The column that identifies the answer in the table of replies."""
         return {"attempt_id": self.key}
 
+    @property
+    def answers(self) -> Sequence[str | None]:
+        """The answer."""
+        return (self.attempt.answer,)
+
 
 class Gradings(Judging):
     """The work of one grader in one round: gold answers first, then the answers of the study."""
 
     stop_note, unit, units = "What was graded is kept; start again later.", "grading", "gradings"
-    stage, reply_table = "grade", "replies"
-    result_columns = ("verdicts", "attempt_id", "check_id", "status", "graded_at")
+    stage, paid_tables = "grade", ("replies",)
     warning_parts = (
         "answers are not graded",
         "gradings failed",
@@ -517,9 +516,6 @@ class Gradings(Judging):
         super().__init__(store, grader, items, study | own)
         self.answers, self.least = answers, least
         self.round = self.grader_columns["round"] = study["round"]
-        # for each attempt_id, the check_ids with a verdict
-        self.done: defaultdict[str, set[str]] = defaultdict(set)
-        self.table = "verdicts"
 
     def key_of(self, row: JsonObject) -> str:
         """Return the key of a grading, its attempt_id, from a row of the table of replies."""
@@ -527,13 +523,11 @@ class Gradings(Judging):
 
     async def do_open_jobs(self) -> None:
         """Grade the gold answers, then the answers of the study."""
-        # the replies of a malformed grading are not used again, so the grader is asked again
-        self.take_replies(self._malformed_at())
         if self.answers:
             await self._grade_gold()
         if not self.stop.reason:
             n_open = await self._grade_all(self.jobs, "verdicts", f"verdicts of {self.grader.name}")
-            self.n_open[self.grader.name] = n_open + len(self.malformed)
+            self.tally.n_open = n_open + len(self.malformed)
 
     async def _grade_gold(self) -> None:
         cases = {c.case_id: (c, s.skill) for s in self.store.suites.values() for c in s.cases}
@@ -541,12 +535,12 @@ class Gradings(Judging):
         for answer in self.answers:
             case, slug = cases[answer.case_id]
             items.append(Item(answer.attempt(slug), case, self.store.skills[slug]))
-        n_open = await self._grade_all(items, "gold_verdicts", f"gold for {self.grader.name}")
+        n_open = await self._grade_all(items, GOLD, f"gold for {self.grader.name}")
         if n_open and self.budget.exhausted:
             self.stop.ask(self.budget.exhausted)
         if self.stop.reason and n_open:
             return
-        own = [Verdict.model_validate(row) for row in self.own_rows("gold_verdicts")]
+        own = [Verdict.model_validate(row) for row in self.own_rows(GOLD)]
         agreement = gold_agreement(self.answers, own)
         self.gold = agreement.fields()
         _log.info("grader %s: %s", self.grader.name, agreement)
@@ -562,23 +556,22 @@ class Gradings(Judging):
                 f"{'; '.join(agreement.differing)}."
             )
 
-    def _malformed_at(self) -> dict[str, datetime]:
-        """Return the time of the last malformed verdict on each attempt, by attempt_id."""
-        times: dict[str, datetime] = {}
-        for row in (row for table in _TABLES for row in self.own_rows(table)):
-            at = row.get("graded_at")
-            if self.agent and row["status"] == "malformed" and at is not None:
-                at = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-                times[row["attempt_id"]] = max(times.get(row["attempt_id"], at), at)
-        return times
-
     async def _grade_all(self, items: Sequence[Item], table: str, title: str) -> int:
         """Grade the items that lack a verdict in `table`; return how many are still open."""
-        self.table, self.done, pending = table, defaultdict(set), []
-        for row in self.own_rows(table):
+        self.table = table
+        # for each attempt_id: the check_ids with a verdict, and the time of a malformed one
+        self.done: defaultdict[str, set[str]] = defaultdict(set)
+        malformed_at: dict[str, datetime] = {}
+        # read only some columns of the verdicts, because their table can be long
+        columns = () if table == GOLD else ("attempt_id", "check_id", "status", "graded_at")
+        for row in self.own_rows(table, *columns):
             if row["status"] != "malformed" or not self.agent:
                 self.done[row["attempt_id"]].add(row["check_id"])
-        by_key = {item.key: item for item in items}
+            elif row.get("graded_at") is not None:
+                malformed_at[row["attempt_id"]] = pd.Timestamp(row["graded_at"])
+        # the replies of a malformed grading are not used again, so the grader is asked again
+        self.take_replies(malformed_at)
+        by_key, pending = {item.key: item for item in items}, []
         n_checks = {item.key: len(item.case.checks) for item in items}
         for name, item, order in blind(n_checks, seed=self.study["seed"]):
             check_ids = {check.check_id for check in by_key[name].case.checks}
@@ -586,9 +579,8 @@ class Gradings(Judging):
                 pending.append(replace(by_key[name], item=item, order=order))
         return await self.do_all(pending, len(items), title)
 
-    async def work_on(self, job: Item) -> bool:
-        """Grade one answer and store the verdicts; return whether its grading is done."""
-        grader = self.asking(job)
+    async def judge(self, grader: LiveGrader, job: Item) -> Ruling:
+        """Grade one answer; only verdicts that are not stored yet are returned."""
         grading = await grader.grade(
             job.attempt,
             job.case,
@@ -600,20 +592,13 @@ class Gradings(Judging):
         )
         statuses, done = {v.status for v in grading.verdicts}, self.done[job.key]
         fresh = [v for v in grading.verdicts if v.status != "error" and v.check_id not in done]
-        await self.ledger.write(self.table, fresh)
-        ok, problems = "error" not in statuses, list[str]()
-        if ok and self.agent is None:
-            self.tallies[self.grader.name].add(Reply(model=self.grader.model))
-        elif ok and "malformed" in statuses:
-            problems = list(grading.problems) or ["no reason is known"]
-        if self.table == "verdicts":
-            self.malformed |= {job.key} if problems else set()
-            self.n_given_away += ok and grading.gives_away is not None
-            self.n_addressing += ok and addresses_grader(job.attempt.answer or "") is not None
+        problems: Sequence[str] = ()
+        if self.agent is not None and "malformed" in statuses:
+            problems = grading.problems or ["no reason is known"]
         last = Reply(error=next((verdict.raw for verdict in grading.verdicts), None))
         if grading.replies:  # a grader without an agent has no replies
             last = grading.replies[-1]
-        return self.is_over(job.key, last, problems, ok=ok)
+        return Ruling(fresh, last, "error" not in statuses, problems, grading.gives_away)
 
 
 def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: object) -> None:
@@ -789,6 +774,11 @@ class OrderedPair:
         return {"order": self.order, "first": first, "second": second}
 
     @property
+    def answers(self) -> Sequence[str | None]:
+        """Both answers."""
+        return (self.first.answer, self.second.answer)
+
+    @property
     def item(self) -> str:
         """Name of the ordered pair in prompts: a hash of `key`, which hides the conditions."""
         return whole_hash(self.key)[:ITEM_LENGTH]
@@ -798,8 +788,8 @@ class Comparisons(Judging):
     """The work of one grader, which compares each pair of answers once in each order."""
 
     stop_note, unit = "What was compared is kept; start again later.", "comparison"
-    stage, reply_table, units = "compare", "comparisons", "comparisons"
-    result_columns = ("pairwise", "order", "first", "second")
+    stage, paid_tables = "compare", ("comparisons",)
+    table, units = "pairwise", "comparisons"
     warning_parts = (
         "comparisons are not made",
         "failed",
@@ -815,7 +805,7 @@ class Comparisons(Judging):
     async def do_open_jobs(self) -> None:
         """Compare the ordered pairs that have neither a judgement nor a refusal."""
         self.take_replies({})
-        done = {self.key_of(row) for row in self.own_rows("pairwise")}
+        done = {self.key_of(row) for row in self.own_rows(self.table, "order", "first", "second")}
         done |= {key for key, replies in self.replies.items() if replies[-1].status == "refused"}
         pending = [pair for pair in self.jobs if pair.key not in done]
         each = ASKED_AGAIN + 1
@@ -828,24 +818,17 @@ class Comparisons(Judging):
             is_unread = over and read_comparison(last[-1].answer or "", pair.item)[1]
             self.replies[pair.key] = [] if is_unread else last
         n_open = await self.do_all(pending, len(self.jobs), f"comparisons of {self.grader.name}")
-        self.n_open[self.grader.name] = n_open + len(self.malformed)
+        self.tally.n_open = n_open + len(self.malformed)
 
-    async def work_on(self, job: OrderedPair) -> bool:
-        """Compare one pair in one order and store the judgement; return whether the job is done."""
-        grader = self.asking(job)
+    async def judge(self, grader: PairwiseGrader, job: OrderedPair) -> Ruling:
+        """Compare one pair in one order."""
         comparison = await grader.compare(
             job.first, job.second, job.case, item=job.item, order=job.order
         )
-        if comparison.judgement is not None:
-            await self.ledger.write("pairwise", [comparison.judgement])
+        records = [] if comparison.judgement is None else [comparison.judgement]
         last = comparison.replies[-1]
         ok = last.status in KEPT
-        if comparison.problems:
-            self.malformed.add(job.key)
-        self.n_given_away += ok and comparison.gives_away is not None
-        answers = (job.first.answer, job.second.answer)
-        self.n_addressing += ok and any(addresses_grader(answer or "") for answer in answers)
-        return self.is_over(job.key, last, comparison.problems, ok=ok)
+        return Ruling(records, last, ok, comparison.problems, comparison.gives_away)
 
 
 def _ordered_pairs(
