@@ -548,12 +548,8 @@ class Recorder(BaseAgent):
             block = skill_block(skill) if skill else None
             return upper_cost(self._agent, prompt, about.get("system"), block, shape)
 
-        if attribute_of(self._agent, "is_recording"):
-            started = datetime.now(UTC)
-            reply = await self._agent.ask(prompt, **about)
-            await self._book(reply, started)
-            return reply
-        budget = self._engine.budget
+        is_free = attribute_of(self._agent, "is_recording")
+        budget = Budget(None) if is_free else self._engine.budget
         reserved = await budget.reserve(estimate() if budget.limit is not None else 0.0)
         if reserved is None:
             raise BudgetSpentError(budget.exhausted or "budget_usd")
