@@ -118,75 +118,6 @@ class Ledger:
         return errors
 
 
-class RunRecord(Record):
-    """A receipt of a run: one is stored when the run begins, and one when it ends.
-
-    A run that was killed has only the first receipt.
-
-    Attributes
-    ----------
-    receipt : str
-        Stage and number of the run; the same in both receipts of a run.
-    event : str
-        ``begun`` or ``ended``.
-    stage : str
-        ``run``, ``grade`` or ``compare``.
-    name : str
-        Name of the agent or grader.
-    at : datetime
-        When the run began or ended.
-    skillcomp : str
-        Version of this library.
-    model : str or None
-        The model that was requested.
-    models : dict of str to int
-        Number of replies for each model, under the name that the service reports.
-    settings : str or None
-        Settings of the agent.
-    prompt_version : str or None
-        Hash of the template that loads a skill for an agent, or the version of a grader.
-    skills, suites : dict of str to str
-        The sha256 of each skill and suite in the store, by slug.
-    study : dict
-        Conditions, repeats, seed, round and other arguments of the run.
-    n_wanted : int
-        Number of cells to answer, attempts to grade or comparisons to make.
-    n_open : int
-        Number of wanted cells, attempts or comparisons that are still open.
-    statuses : dict of str to int
-        Number of replies of this run by status.
-    cost_usd : float or None
-        Sum of the known costs of this run in dollars; None if there were no replies.
-    n_unpriced : int
-        Number of replies of unknown cost.
-    gold : dict
-        Agreement with the gold answers; empty if there are none.
-    stopped : str or None
-        Why the run ended early; None if it did not.
-    """
-
-    receipt: str
-    event: Literal["begun", "ended"]
-    stage: Literal["run", "grade", "compare"]
-    name: str
-    at: datetime
-    skillcomp: str
-    model: str | None = None
-    models: dict[str, int] = {}
-    settings: str | None = None
-    prompt_version: str | None = None
-    skills: dict[str, str] = {}
-    suites: dict[str, str] = {}
-    study: JsonObject = {}
-    n_wanted: int = 0
-    n_open: int = 0
-    statuses: dict[str, int] = {}
-    cost_usd: float | None = None
-    n_unpriced: int = 0
-    gold: JsonObject = {}
-    stopped: str | None = None
-
-
 @dataclass
 class Tally:
     """An agent or grader at work, the number of its jobs, and counts over its replies in a run."""
@@ -456,27 +387,52 @@ class Engine(ABC):
                 f"lost{cost}: {jobs}. Solve the problem above; the same call asks again."
             ) from error
 
-    def _receipts(self, receipt: str, event: Literal["begun", "ended"]) -> list[RunRecord]:
-        """Return a receipt for each agent or grader, with the hashes of all skills and suites."""
-        same = ("settings", "prompt_version", "n_wanted", "n_open", "models", "statuses")
+    def _receipts(self, receipt: str, event: str) -> list[JsonObject]:
+        """Return a receipt for each agent or grader.
+
+        One is stored when the run begins, and one when it ends; a run that was killed has only the
+        first. A receipt has these fields:
+
+        - receipt: stage and number of the run, the same in both receipts.
+        - event, at: ``begun`` or ``ended``, and when.
+        - stage, name: ``run``, ``grade`` or ``compare``, and the agent or grader.
+        - skillcomp: version of this library.
+        - model, models: the model that was requested, and the number of replies for each model,
+          under the name that the service reports.
+        - settings, prompt_version: settings of the agent, and the hash of the template that loads a
+          skill or the version of the grader.
+        - skills, suites: the sha256 of each skill and suite in the store, by slug.
+        - study: arguments of the run, such as conditions, repeats, seed and round.
+        - n_wanted, n_open: number of all jobs, and of those that are still open.
+        - statuses: number of replies of this run by status.
+        - cost_usd, n_unpriced: sum of the known costs of this run in dollars (None without
+          replies), and number of replies of unknown cost.
+        - gold: agreement with the gold answers; empty if there are none.
+        - stopped: why the run ended early; None if it did not.
+        """
         return [
-            RunRecord(
-                receipt=receipt,
-                event=event,
-                stage=self.stage,
-                name=name,
-                at=datetime.now(UTC),
-                skillcomp=version("skillcomp"),
-                model=tally.who.model,
-                skills={slug: skill.sha256 for slug, skill in self.store.skills.items()},
-                suites={slug: suite.sha256 for slug, suite in self.store.suites.items()},
-                study=self.study,
-                cost_usd=tally.cost_usd if tally.statuses.total() else None,
-                n_unpriced=tally.n_unpriced,
-                gold=self.gold,
-                stopped=self.stopped,
-                **{field: getattr(tally, field) for field in same},
-            )
+            {
+                "receipt": receipt,
+                "event": event,
+                "stage": self.stage,
+                "name": name,
+                "at": datetime.now(UTC),
+                "skillcomp": version("skillcomp"),
+                "model": tally.who.model,
+                "models": tally.models,
+                "settings": tally.settings,
+                "prompt_version": tally.prompt_version,
+                "skills": {slug: skill.sha256 for slug, skill in self.store.skills.items()},
+                "suites": {slug: suite.sha256 for slug, suite in self.store.suites.items()},
+                "study": self.study,
+                "n_wanted": tally.n_wanted,
+                "n_open": tally.n_open,
+                "statuses": tally.statuses,
+                "cost_usd": tally.cost_usd if tally.statuses.total() else None,
+                "n_unpriced": tally.n_unpriced,
+                "gold": self.gold,
+                "stopped": self.stopped,
+            }
             for name, tally in self.tallies.items()
         ]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -360,55 +359,45 @@ class Evaluation:
 
     def _results_by_task(self, condition: str) -> dict[str, JsonObject]:
         """Return the result of each task; a task passes if one of its attempts does."""
-        rows = self.store.rows("verdicts")
-        who = (self.grader.name, self.grader.version)
+        rows, who = self.store.rows("verdicts"), (self.grader.name, self.grader.version)
         own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
         verdicts = {row["attempt_id"]: row for row in own}
-        tries: defaultdict[str, dict[int, JsonObject]] = defaultdict(dict)
+        tries: dict[tuple[str, int], JsonObject] = {}
         for row in self.store.rows("attempts"):
-            last = tries[row["case_id"]].get(row["repeat"])
-            if row["condition"] == condition and (last is None or last["status"] != "ok"):
-                tries[row["case_id"]][row["repeat"]] = row
-        return {
-            case.own_id: self._task_result(case.own_id, tries[case.case_id], verdicts)
-            for case in self.suite.cases
-        }
+            cell = (row["case_id"], row["repeat"])
+            if row["condition"] == condition and tries.get(cell, {}).get("status") != "ok":
+                tries[cell] = row
+        results = {}
+        for case in self.suite.cases:
+            rows = [tries.get((case.case_id, n), {}) for n in range(1, self.pass_k + 1)]
+            judged = [verdicts.get(row.get("attempt_id"), {}) for row in rows]
+            attempts = [verdict.get("passed") for verdict in judged]
+            known = [verdict for verdict in judged if verdict.get("passed") is not None]
+            passed = True in attempts or (None if None in attempts else False)
+            both = zip(rows, judged, strict=True)
+            wrong = [self._why_unknown(row, v) for row, v in both if v.get("passed") is None]
+            judging = [self.grader.seconds.get(row.get("attempt_id"), 0.0) for row in rows]
+            results[case.own_id] = {
+                "task_id": case.own_id,
+                "passed": passed,
+                "score": None if passed is None else max(verdict["score"] for verdict in known),
+                "details": next((v["rationale"] for v in known if v["rationale"]), ""),
+                "duration_ms": round(
+                    1000 * sum(judging, sum(r.get("seconds") or 0.0 for r in rows))
+                ),
+                "error": "; ".join(dict.fromkeys(wrong)) or None,
+                "attempts": attempts,
+            }
+        return results
 
-    def _task_result(
-        self,
-        task: str,
-        tries: Mapping[int, JsonObject],
-        verdicts: Mapping[str, JsonObject],
-    ) -> JsonObject:
-        attempts = []
-        scores, rationales, wrong, seconds = [], [], [], 0.0
-        for repeat in range(1, self.pass_k + 1):
-            row = tries.get(repeat, {"attempt_id": None, "status": None})
-            verdict = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
-            attempts.append(verdict["passed"])
-            seconds += row.get("seconds") or 0.0
-            seconds += self.grader.seconds.get(row["attempt_id"], 0.0)
-            if verdict["passed"] is not None:
-                scores.append(verdict["score"])
-                rationales.append(verdict["rationale"] or "")
-            elif row["status"] is None:
-                wrong.append("not asked")
-            elif row["status"] != "ok":
-                wrong.append(f"{row['status']}: {row['error'] or 'no answer'}")
-            else:
-                rationale = verdict["rationale"]
-                wrong.append(rationale or self.grader.errors.get(row["attempt_id"], "not judged"))
-        passed = float(any_of_k([attempts], self.pass_k)[0])
-        is_known = not math.isnan(passed)
-        return {
-            "task_id": task,
-            "passed": bool(passed) if is_known else None,
-            "score": max(scores, default=None) if is_known else None,
-            "details": next(filter(None, rationales), ""),
-            "duration_ms": round(1000 * seconds),
-            "error": "; ".join(dict.fromkeys(wrong)) or None,
-            "attempts": attempts,
-        }
+    def _why_unknown(self, row: JsonObject, verdict: JsonObject) -> str:
+        """Return why an attempt has no verdict; `row` is empty if there is no attempt."""
+        if not row:
+            return "not asked"
+        if row["status"] != "ok":
+            return f"{row['status']}: {row['error'] or 'no answer'}"
+        why = verdict.get("rationale") or self.grader.errors.get(row["attempt_id"])
+        return why or "not judged"
 
     def _make_artefact(
         self, under: Mapping[str, Results], extra: JsonObject, verdict: str = "", reason: str = ""

@@ -72,24 +72,6 @@ class PlannedCell(Record):
         return Key.of(dict(self))
 
 
-class PlannedAgent(Record):
-    """The state of an agent when the study first used it, stored as a row of the table ``agents``.
-
-    Attributes
-    ----------
-    agent : str
-        Name of the agent.
-    model, family, settings, prompt_version : str or None
-        Attributes of the agent, and the hash of the template that loads a skill.
-    """
-
-    agent: str
-    model: str | None = None
-    family: str | None = None
-    settings: str | None = None
-    prompt_version: str | None = None
-
-
 @dataclass(frozen=True)
 class Plan:
     """The part of a study's plan that one run works on.
@@ -239,19 +221,22 @@ def _require_no_secret(what: str, text: str) -> None:
         )
 
 
-def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
-    """Return the agents that the store does not know; raise if a known agent has changed."""
-    recorded = {row["agent"]: PlannedAgent(**row) for row in store.records("agents")}
+def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[JsonObject]:
+    """Return a row of the table ``agents`` for each agent that the store does not know.
+
+    A row has name, model, family and settings of the agent, and the hash of the template that loads
+    a skill. Raise if a known agent has changed.
+    """
+    recorded = {row["agent"]: row for row in store.records("agents")}
     new = []
     for agent in agents:
         about = {name: getattr(agent, name) for name in ("model", "family", "settings")}
-        # the record in the store contains no secrets, so compare without them
-        row = PlannedAgent(
-            agent=agent.name, prompt_version=agent_version(), **redacted_content(about)
-        )
-        before = recorded.get(agent.name, row)
-        require_unchanged("agent", agent.name, before, row, ("model", "settings", "prompt_version"))
-        new += [row] if before is row else []
+        # the row in the store contains no secrets, so compare without them
+        about = redacted_content({"agent": agent.name, **about, "prompt_version": agent_version()})
+        if before := recorded.get(agent.name):
+            require_unchanged("agent", before, about, ("model", "settings", "prompt_version"))
+        else:
+            new.append(about)
     return new
 
 
@@ -301,15 +286,15 @@ def tries(store: RunStore) -> tuple[set[Key], Counter[Key]]:
 
 
 def require_unchanged(
-    kind: str, who: str, before: Record, present: Record, names: Iterable[str]
+    kind: str, before: JsonObject, present: JsonObject, names: Iterable[str]
 ) -> None:
     """Raise if an agent or grader has changed but still has its old name."""
     what = "Answers" if kind == "agent" else "Verdicts"
     for name in names:
-        if (was := getattr(before, name)) != (now := getattr(present, name)):
+        if (was := before.get(name)) != (now := present[name]):
             raise StudyError(
-                f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of "
-                f"two settings are two {kind}s: give this one another name=."
+                f"{kind} '{present[kind]}': {name} is now {now}, the study was begun with {was}. "
+                f"{what} of two settings are two {kind}s: give this one another name=."
             )
 
 

@@ -66,7 +66,7 @@ from skillcomp.live.plan import (
     tries,
 )
 from skillcomp.live.status import most_frequent, status
-from skillcomp.records import Attempt, Case, Record, Skill, Suite, Verdict
+from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
 
 _FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
 
@@ -95,9 +95,9 @@ def run(
     store : RunStore
         The study. No other process may write to it during the run.
     suites : iterable or mapping, optional
-        The suites to ask. Each is a suite of the store, its slug, or a file, which is then added to
-        the store. Default: all suites of the store. The skill of each suite must be in the store
-        (`RunStore.add_skill`).
+        The suites to ask. Each is a suite of the store (its ``cases`` can be a selection), its
+        slug, or a file, which is then added to the store. Default: all suites of the store. The
+        skill of each suite must be in the store (`RunStore.add_skill`).
     agents : sequence of Agent
         The agents to ask, each with a different name.
     conditions : sequence of str, default ("baseline", "skill")
@@ -292,7 +292,9 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
     if isinstance(suite, Suite):
         inside = store.suites.get(suite.slug)
         if inside is not None and inside.sha256 == suite.sha256:
-            return inside
+            ids = {case.case_id for case in suite.cases}
+            cases = tuple(case for case in inside.cases if case.case_id in ids)
+            return inside.model_copy(update={"cases": cases})
         if suite.path and Path(suite.path).exists():
             return store.add_suite(suite.path, slug=suite.slug)
         raise StudyError(
@@ -310,7 +312,6 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
 
 
 _log = logging.getLogger("skillcomp.live")
-_ABOUT_GRADER = ("version", "kind", "model", "family")
 
 
 def grade(
@@ -407,8 +408,7 @@ def grade(
     require_unedited(store, carrying)
     warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
-        cases, skills = cases_by_id(suites), store.skills
-        items = {}
+        cases, skills, items = cases_by_id(suites), store.skills, []
         for attempt in store.records("attempts"):
             answered = attempt.status == "ok" and attempt.answer is not None
             # some graders count attempts that exceeded their time limit as a fail
@@ -421,21 +421,21 @@ def grade(
                     f"'{attempt.skill}' is not in the store; add the suite and the skill first."
                 )
             if case.checks:
-                items[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
+                items.append(Item(attempt, case, skills[attempt.skill]))
         settle_graders(store, graders, round)
         study = {"round": round, "seed": seed}
         works = []
         for grader in graders:
             # a grader may choose its own checks, also for attempts that exceeded their time limit
-            of = getattr(grader, "checks_of", None)
-            own = [item for item in items.values() if of or item.attempt.status == "ok"]
-            if of is not None:
-                chosen = ((item, of(item.attempt, item.case)) for item in own)
+            if of := getattr(grader, "checks_of", None):
+                chosen = ((item, of(item.attempt, item.case)) for item in items)
                 own = [
                     replace(item, case=item.case.model_copy(update={"checks": checks}))
                     for item, checks in chosen
                     if checks
                 ]
+            else:
+                own = [item for item in items if item.attempt.status == "ok"]
             works.append(Gradings(store, grader, own, answers, min_gold_agreement, study))
         do_stage(works, budget_usd, concurrency, progress)
     return status(store)
@@ -618,59 +618,31 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
     require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
 
 
-class PlannedGrader(Record):
-    """Identity of a grader when its grading starts; one line of the store's table ``graders``.
-
-    Attributes
-    ----------
-    grader, version : str, str or None
-        Name and version of the grader. Frames keep the verdicts of different versions apart.
-    round : int or None
-        Number of the round for a grader without an agent (such as a replayed grader), because its
-        model can differ between rounds. None for a grader with an agent, because the agent must
-        not change between rounds.
-    kind, model, family : str or None
-        Kind of the grader, its model and the family of this model.
-    settings : str or None
-        Settings of the grader's agent (or of the grader, if it has none), as JSON.
-    """
-
-    grader: str
-    version: str | None = None
-    round: int | None = None
-    kind: str | None = None
-    model: str | None = None
-    family: str | None = None
-    settings: str | None = None
-
-
 def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) -> None:
     """Record the graders; raise if one has another model, family or settings than in its record.
 
-    The caller must hold the writer's lock of the store (`RunStore.writer`).
+    A row of the table ``graders`` has name, version, kind, model, family and settings of a grader:
+    those of its agent, if it has one. ``round`` is None for a grader with an agent, because the
+    agent must not change between rounds; the model of a replayed grader can. The caller must hold
+    the writer's lock of the store (`RunStore.writer`).
     """
-    recorded = [PlannedGrader(**row) for row in store.records("graders")]
-    new = []
+    recorded, new = list(store.records("graders")), []
     for grader in graders:
         agent = agent_of(grader)
-        planned = PlannedGrader(
-            grader=grader.name,
-            round=round if agent is None else None,
-            settings=redacted_content(getattr(agent or grader, "settings", None)),
-            **{name: redacted_content(getattr(grader, name)) for name in _ABOUT_GRADER},
-        )
-        who = (planned.grader, planned.version)
+        own_round = round if agent is None else None
+        about: JsonObject = {"grader": grader.name, "version": grader.version, "round": own_round}
+        about |= {name: getattr(grader, name) for name in ("kind", "model", "family")}
+        about["settings"] = getattr(agent or grader, "settings", None)
+        about = redacted_content(about)
         before = [
-            earlier
-            for earlier in recorded
-            if (earlier.grader, earlier.version) == who
-            and (earlier.round == planned.round or None in (earlier.round, planned.round))
+            row
+            for row in recorded
+            if (row["grader"], row.get("version")) == (about["grader"], about["version"])
+            and (row.get("round") == own_round or None in (row.get("round"), own_round))
         ]
-        for earlier in before:
-            names = ("model", "family", "settings")
-            require_unchanged("grader", planned.grader, earlier, planned, names)
-        if planned not in before:
-            new.append(planned)
+        for row in before:
+            require_unchanged("grader", row, about, ("model", "family", "settings"))
+        new += [] if about in before else [about]
     store.append("graders", new)
 
 
@@ -847,23 +819,23 @@ def _ordered_pairs(
     if condition == reference:
         raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
     cases = cases_by_id(store.suites.values())
-    sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, reference: {}}
+    sides: defaultdict[tuple[Any, ...], dict[str, Attempt]] = defaultdict(dict)
     for attempt in attempts:
-        if attempt.condition in sides and attempt.status == "ok" and attempt.answer is not None:
-            if attempt.case_id not in cases:
-                raise StudyError(
-                    f"attempt '{attempt.attempt_id}': its case '{attempt.case_id}' is not in the "
-                    "store; add the suite first."
-                )
+        if attempt.status == "ok" and attempt.answer is not None:
             place = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
-            sides[attempt.condition].setdefault(place, attempt)
-    ours, theirs = sides.values()
-    both = [(attempt, theirs[at]) for at, attempt in ours.items() if at in theirs]
+            sides[place].setdefault(attempt.condition, attempt)
+    both = [(o[condition], o[reference]) for o in sides.values() if {condition, reference} <= {*o}]
     if not both:
         raise StudyError(
             f"{store.path}: no case has an answer with status ok under both '{condition}' and "
             f"'{reference}' with one repeat number of one agent."
         )
+    for mine, _ in both:
+        if mine.case_id not in cases:
+            raise StudyError(
+                f"attempt '{mine.attempt_id}': its case '{mine.case_id}' is not in the store; add "
+                "the suite first."
+            )
     skills = {mine.skill for mine, _ in both}
     require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
     return [
