@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from os.path import exists
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from skillcomp.errors import StudyError, literal, require_known, require_whole, suggest
 from skillcomp.io.files import INPUTS, JsonObject, digest, inside, is_below, leaves, read_own
@@ -26,18 +26,8 @@ Texts = Text | Mapping[str, Text] | None  # One text for all skills, or one for 
 _ALIKE = 1.25  # a note is added if placebo and skill differ in length by more than this factor
 
 
-class Key(NamedTuple):
-    """The key that identifies a cell: agent, case, condition and repeat."""
-
-    agent: str
-    case_id: str
-    condition: str
-    repeat: int
-
-    @classmethod
-    def of(cls, row: JsonObject) -> Key:
-        """Return the key of a cell, from a row of the plan or from an attempt."""
-        return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
+KEY = ("agent", "case_id", "condition", "repeat")  # these columns identify a cell
+key_of = itemgetter(*KEY)
 
 
 class PlannedCell(Record):
@@ -48,7 +38,7 @@ class PlannedCell(Record):
     attempt_id : str
         ``case_id/condition/repeat``, followed by the agent if the study has several.
     agent, skill, case_id, condition, repeat : str, str, str, str, int
-        The key of the cell, and the skill that its case belongs to.
+        What identifies the cell, and the skill that its case belongs to.
     loaded_skill : str or None
         Name of the text that is loaded; None for a baseline.
     """
@@ -67,9 +57,9 @@ class PlannedCell(Record):
         return f"{self.case_id} ({self.agent}, {self.condition}, repeat {self.repeat})"
 
     @property
-    def place(self) -> Key:
-        """The `Key` that identifies the cell."""
-        return Key.of(dict(self))
+    def place(self) -> tuple[Any, ...]:
+        """Agent, case, condition and repeat, which identify the cell."""
+        return self.agent, self.case_id, self.condition, self.repeat
 
 
 @dataclass(frozen=True)
@@ -139,34 +129,32 @@ def make_plan(
         _require_no_secret(f"{place}: '{redact(text.text or '')[:200]}'", text.text or "")
         texts[slug, condition] = before or text
     agents_to_add = new_agents(store, agents)
-    planned = {Key.of(row): PlannedCell(**row) for row in store.records("plan")}
+    planned = {key_of(row): PlannedCell(**row) for row in store.records("plan")}
     names = [agent.name for agent in agents]
     places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
-    order = interleaved(places, names, conditions, repeats, seed=seed)
-    skill_by_key = {Key(*cell[1:]): cell[0] for cell in order}
     taken = {cell.attempt_id for cell in planned.values()}
     taken |= {row["attempt_id"] for row in store.rows("attempts", "attempt_id")}
-    several = len(names) > 1
-
-    def name_of(key: Key) -> str:
-        plain = f"{key.case_id}/{key.condition}/{key.repeat}"
-        return f"{plain}/{key.agent}" if several or plain in taken else plain
-
-    fresh = [
-        PlannedCell(
-            attempt_id=name_of(k),
-            skill=s,
-            loaded_skill=texts[s, k.condition].loaded_skill,
-            **k._asdict(),
+    cells = {}
+    for skill, agent, case_id, condition, repeat in interleaved(
+        places, names, conditions, repeats, seed=seed
+    ):
+        name = f"{case_id}/{condition}/{repeat}"
+        cell = PlannedCell(
+            attempt_id=f"{name}/{agent}" if len(names) > 1 or name in taken else name,
+            agent=agent,
+            skill=skill,
+            case_id=case_id,
+            condition=condition,
+            repeat=repeat,
+            loaded_skill=texts[skill, condition].loaded_skill,
         )
-        for k, s in skill_by_key.items()
-        if k not in planned
-    ]
+        cells[cell.place] = cell
+    fresh = [cell for key, cell in cells.items() if key not in planned]
     store.append("arms", [text for at, text in texts.items() if at not in recorded])
     store.append("agents", agents_to_add)
     store.append("plan", fresh)
-    cells = [cell for key, cell in planned.items() if key in skill_by_key] + fresh
-    return Plan(tuple(cells), cases_by_id(suites), texts)
+    earlier = [cell for key, cell in planned.items() if key in cells]
+    return Plan((*earlier, *fresh), cases_by_id(suites), texts)
 
 
 def cases_by_id(suites: Iterable[Suite]) -> dict[str, Case]:
@@ -274,15 +262,11 @@ def own_attempts(store: RunStore, *columns: str) -> Iterator[JsonObject]:
     return (row for row in rows if all(row[mark] is None for mark in marks))
 
 
-def tries(store: RunStore) -> tuple[set[Key], Counter[Key]]:
-    """Return the cells with a paid reply, and the number of other attempts at each cell."""
-    paid, n_errors = set(), Counter[Key]()
-    for row in own_attempts(store, *Key._fields, "status"):
-        if row["status"] in PAID:
-            paid.add(Key.of(row))
-        else:
-            n_errors[Key.of(row)] += 1
-    return paid, n_errors
+def tries(store: RunStore) -> tuple[set[Any], Counter[Any]]:
+    """Return the keys of cells with a paid reply, and the number of other attempts by key."""
+    rows = list(own_attempts(store, *KEY, "status"))
+    n_errors = Counter(key_of(row) for row in rows if row["status"] not in PAID)
+    return {key_of(row) for row in rows if row["status"] in PAID}, n_errors
 
 
 def require_unchanged(

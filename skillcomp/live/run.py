@@ -7,7 +7,6 @@ grade each stored answer once, or compare answers in pairs.
 from __future__ import annotations
 
 import json
-import logging
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -311,9 +310,6 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
     return store.add_suite(suite)
 
 
-_log = logging.getLogger("skillcomp.live")
-
-
 def grade(
     store: RunStore,
     *,
@@ -543,7 +539,6 @@ class Gradings(Judging):
         own = [Verdict.model_validate(row) for row in self.own_rows(GOLD)]
         agreement = gold_agreement(self.answers, own)
         self.gold = agreement.fields()
-        _log.info("grader %s: %s", self.grader.name, agreement)
         message = f"{self.grader.name}: {agreement}"
         tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.progress).close()
         message = f"grader '{self.grader.name}': {agreement}"

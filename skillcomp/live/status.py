@@ -18,7 +18,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
-from skillcomp.live.plan import Key, own_attempts
+from skillcomp.live.plan import KEY, key_of, own_attempts
 
 # Matches the parts of a message that differ from try to try: ids, counts and times.
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
@@ -162,9 +162,9 @@ def _run_works(store: RunStore) -> _Works:
         work = work_of(row)
         work.n_wanted = (work.n_wanted or 0) + 1
     failures = []
-    columns = ("attempt_id", *Key._fields, "status", "answer", "cost_usd", "agent_model", "error")
+    columns = ("attempt_id", *KEY, "status", "answer", "cost_usd", "agent_model", "error")
     for row in own_attempts(store, *columns):
-        work, cell, answer = work_of(row), Key.of(row), row["answer"] or ""
+        work, cell, answer = work_of(row), key_of(row), row["answer"] or ""
         work.add(row["cost_usd"], row["agent_model"])
         work.n_empty += row["status"] == "ok" and not answer.strip()
         work.n_addressing += addresses_grader(answer) is not None
