@@ -18,7 +18,7 @@ from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.io.task_suites import file_place, names_of_files
-from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
+from skillcomp.live.agents.agent import Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
@@ -260,13 +260,6 @@ def own_attempts(store: RunStore, *columns: str) -> Iterator[JsonObject]:
     marks = ("perturbation", "source_attempt_id")
     rows = store.rows("attempts", *columns, *marks) if columns else store.rows("attempts")
     return (row for row in rows if all(row[mark] is None for mark in marks))
-
-
-def tries(store: RunStore) -> tuple[set[Any], Counter[Any]]:
-    """Return the keys of cells with a paid reply, and the number of other attempts by key."""
-    rows = list(own_attempts(store, *KEY, "status"))
-    n_errors = Counter(key_of(row) for row in rows if row["status"] not in PAID)
-    return {key_of(row) for row in rows if row["status"] in PAID}, n_errors
 
 
 def require_unchanged(

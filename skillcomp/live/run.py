@@ -62,9 +62,8 @@ from skillcomp.live.plan import (
     require_distinct,
     require_unchanged,
     require_unedited,
-    tries,
 )
-from skillcomp.live.status import most_frequent, status
+from skillcomp.live.status import compare_works, most_frequent, run_works, status
 from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
 
 _FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
@@ -187,8 +186,10 @@ class AnswerWork(Engine):
         agents: Sequence[Agent],
         settings: JsonObject,
     ) -> None:
-        paid, self.n_errors = tries(store)
-        self.open_cells = [cell for cell in plan.cells if cell.place not in paid]
+        works, failures = run_works(store)
+        done = set().union(*(work.done for work in works.values()))
+        self.n_errors = Counter(failure.job for failure in failures)
+        self.open_cells = [cell for cell in plan.cells if cell.place not in done]
         n_wanted = Counter(cell.agent for cell in plan.cells)
         n_open = Counter(cell.agent for cell in self.open_cells)
         template = agent_version()
@@ -772,9 +773,9 @@ class Comparisons(Judging):
     async def do_open_jobs(self) -> None:
         """Compare the ordered pairs that have neither a judgement nor a refusal."""
         self.take_replies({})
-        done = {self.key_of(row) for row in self.own_rows(self.table, "order", "first", "second")}
-        done |= {key for key, replies in self.replies.items() if replies[-1].status == "refused"}
-        pending = [pair for pair in self.jobs if pair.key not in done]
+        two = frozenset((self.study["condition"], self.study["against"]))
+        work = compare_works(self.store)[0][self.grader.name, self.grader.version, two]
+        pending = [pair for pair in self.jobs if tuple(pair.columns.values()) not in work.done]
         each = ASKED_AGAIN + 1
         for pair in pending:
             # The grader continues with the stored replies of the last try. If this try has all of

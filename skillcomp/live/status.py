@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
@@ -80,7 +80,7 @@ def status(store: RunStore) -> pd.DataFrame:
     ...     len(status(RunStore(folder)))
     0
     """
-    rows = [work.row() for stage in _STAGES for work in stage(as_store(store))[0]]
+    rows = [work.row() for stage in _STAGES for work in stage(as_store(store))[0].values()]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 
@@ -101,7 +101,7 @@ class _Work:
     batches: str | None = None
     n_empty: int = 0
     n_addressing: int = 0
-    outcomes: defaultdict[str, set[Hashable]] = field(default_factory=lambda: defaultdict(set))
+    outcomes: defaultdict[str, set[Any]] = field(default_factory=lambda: defaultdict(set))
     models: set[str] = field(default_factory=set)
     cost_usd: float = math.nan
 
@@ -113,7 +113,7 @@ class _Work:
             self.models.add(model)
 
     @property
-    def done(self) -> set[Hashable]:
+    def done(self) -> set[Any]:
         """The jobs that are not asked again."""
         return self.outcomes["ok"] | self.outcomes["not_ok"]
 
@@ -142,16 +142,16 @@ class _Failure(NamedTuple):
     """A try without a result: its job, why it failed, and the attempts that it is about."""
 
     work: _Work
-    job: Hashable
+    job: Any
     reason: str | None
     place: str
 
 
-_Works = tuple[Iterable[_Work], Iterable[_Failure]]
+_Works = tuple[Mapping[Any, _Work], Iterable[_Failure]]
 
 
-def _run_works(store: RunStore) -> _Works:
-    """Return the work of each agent under each condition."""
+def run_works(store: RunStore) -> _Works:
+    """Return the work of each agent under each condition, and the failures of open cells."""
     works: dict[tuple[str, str], _Work] = {}
 
     def work_of(row: JsonObject) -> _Work:
@@ -180,10 +180,10 @@ def _run_works(store: RunStore) -> _Works:
         work.batches = notes.get(work.name)
     place_of = ordered(sorted({condition for _, condition in works})).index
     pairs = sorted(works, key=lambda pair: (pair[0], place_of(pair[1])))
-    return [works[pair] for pair in pairs], [f for f in failures if f.job not in f.work.done]
+    return {pair: works[pair] for pair in pairs}, [f for f in failures if f.job not in f.work.done]
 
 
-def _grade_works(store: RunStore) -> _Works:
+def grade_works(store: RunStore) -> _Works:
     """Return the work of each version of a grader in each round."""
     works: dict[tuple[str, str | None, int], _Work] = {}
     notes, _ = uncollected_batches(store, "grade")
@@ -234,11 +234,14 @@ def _grade_works(store: RunStore) -> _Works:
             outcome = "failed" if is_asked_again else "not_ok"
         if len(by_check) >= (1 if key in choosing else needs.get(name, 1)):
             work.outcomes[outcome].add(name)
-    return works.values(), failures
+    return works, failures
 
 
-def _compare_works(store: RunStore) -> _Works:
-    """Return the work of each version of a comparator on each two conditions."""
+def compare_works(store: RunStore) -> _Works:
+    """Return the work of each version of a comparator on each two conditions, and the failures.
+
+    Only failures of ordered pairs that are still open are returned.
+    """
     rows = store.rows("attempts", "attempt_id", "condition")
     condition = {row["attempt_id"]: row["condition"] for row in rows}
     notes, _ = uncollected_batches(store, "compare")
@@ -270,10 +273,10 @@ def _compare_works(store: RunStore) -> _Works:
             if status in PAID and not reason:
                 reason = f"malformed: {row.get('answer') or 'an empty reply'}"
             failures.append(_Failure(work, pair, reason, f"{first} and {second}"))
-    return works.values(), [f for f in failures if f.job not in f.work.done]
+    return works, [f for f in failures if f.job not in f.work.done]
 
 
-_STAGES = (_run_works, _grade_works, _compare_works)
+_STAGES = (run_works, grade_works, compare_works)
 # the outcome of a comparison by the status of its reply, or for a judgement; else it has failed
 _OF_COMPARISON = {"judged": "ok", "refused": "not_ok"}
 
