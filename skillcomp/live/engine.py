@@ -192,12 +192,6 @@ def shape_text(schema: type[BaseModel]) -> str:
     return json.dumps(schema.model_json_schema())
 
 
-def charged_usd(row: JsonObject) -> float:
-    """Return the dollars of a stored reply: its cost, else its highest possible cost, else 0."""
-    usd = row.get("cost_usd")
-    return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
-
-
 class Budget:
     """The dollars that may be spent; the highest possible cost of each running call is reserved.
 
@@ -327,7 +321,6 @@ class Engine(ABC):
     def __init__(self, store: RunStore, study: JsonObject, tallies: Iterable[Tally]) -> None:
         self.store, self.study = store, study
         self.tallies = {tally.who.name: tally for tally in tallies}
-        self.width, self.progress = 1, False  # concurrent prompts, and whether to show a bar
         self.gold: JsonObject = {}  # agreement with the gold answers
         # replies that are stored but not yet used, by key of their job
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
@@ -359,9 +352,10 @@ class Engine(ABC):
         """Number of the jobs that are still open."""
         return sum(tally.n_open for tally in self.tallies.values())
 
-    async def main(self, budget: Budget, stop: Stop) -> None:
-        """Do all open jobs; write receipts before and after."""
+    async def main(self, budget: Budget, width: int, progress: bool, stop: Stop) -> None:
+        """Do all open jobs, `width` at a time; write receipts before and after."""
         self.budget, self.stop, self.ledger = budget, stop, Ledger(self.store)
+        self.width, self.progress = width, progress
         n_before = sum(row["event"] == "begun" for row in self.store.records("receipts"))
         receipts = partial(self._receipts, f"{self.stage}-{n_before + 1:04d}")
         await self.ledger.write("receipts", receipts("begun"))
@@ -450,6 +444,7 @@ class Engine(ABC):
             try:
                 if await self.work_on(job):
                     n_open -= 1
+                    self.progress_bar.update()
             except BudgetSpentError as error:
                 self.stop.ask(str(error))
 
@@ -650,7 +645,6 @@ class Judging(Engine):
             message = f"{self.n_unreadable} {self.units} in a row cannot be read"
             self.stop.ask(f"{message}; the last: {ruling.problems[0]}")
         self.replies.pop(key, None)
-        self.progress_bar.update()
         return True
 
     def messages(self) -> Iterable[str]:
@@ -682,7 +676,8 @@ def do_stage(
     for table in first.paid_tables:
         is_plain = table != "attempts"
         rows = first.store.records(table) if is_plain else own_attempts(first.store, "cost_usd")
-        spent += sum(map(charged_usd, rows))
+        # a reply of unknown cost counts with its highest possible cost, if this is known
+        spent += sum(row.get("cost_usd") or row.get("cost_upper_usd") or 0.0 for row in rows)
     budget = Budget(budget_usd, spent=spent)
     for work in works:
         # Each event loop needs its own Budget. Go on even if the budget is exhausted, because
@@ -690,8 +685,7 @@ def do_stage(
         following = Budget(budget.limit, spent=budget.spent)
         following.exhausted = budget.exhausted
         budget = following
-        work.width, work.progress = concurrency, progress
-        run_sync(partial(work.main, budget))
+        run_sync(partial(work.main, budget, concurrency, progress))
         for text in work.messages():
             warnings.warn(text, work.warning, stacklevel=3)
         if work.stopped and work.stopped != budget.exhausted and not work.is_at_fault:

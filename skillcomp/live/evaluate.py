@@ -412,7 +412,7 @@ class Evaluation:
         main = _main_fields(verdict, reason, complete, self.min_pass_rate)
         verdict = main["verdict"]
         attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
-        rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
+        rows = {name: list(results.values()) for name, results in under.items()}
         artefact = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.candidate.run_id,

@@ -240,7 +240,6 @@ class AnswerWork(Engine):
         await self.ledger.write("attempts", [attempt])
         if reply.status in PAID:
             tally.n_open -= 1
-            self.progress_bar.update()
         else:
             self.n_errors[job.place] += 1
         if cost := sum(tally.cost_usd for tally in self.tallies.values()):
@@ -782,8 +781,8 @@ class Comparisons(Judging):
             # its replies and the last one is unreadable, the grader starts a new try.
             replies = self.replies[pair.key]
             last = replies[(len(replies) - 1) // each * each :]
-            over = len(last) == each and last[-1].status in ("ok", "truncated")
-            is_unread = over and read_comparison(last[-1].answer or "", pair.item)[1]
+            is_over = len(last) == each
+            is_unread = is_over and read_comparison(last[-1].answer or "", pair.item)[1]
             self.replies[pair.key] = [] if is_unread else last
         n_open = await self.do_all(pending, len(self.jobs), f"comparisons of {self.grader.name}")
         self.tally.n_open = n_open + len(self.malformed)
