@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from os.path import exists, realpath
+from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from skillcomp.io.files import (
     as_object,
     checked_slug,
     digest,
+    is_below,
     read_bytes,
     write_json,
 )
@@ -135,19 +136,21 @@ def read_ranking(
     ids = [str(row.get("id")) for row in rows]
     require_known(f"{path}: there is no candidate", candidate_id, ids, StudyError, label="there")
     row = rows[ids.index(candidate_id)]
-    place, score = f"{path}: candidate '{candidate_id}'", row.get("score")
+    what, score = f"{path}: candidate '{candidate_id}'", row.get("score")
     if as_number(score) is None:
-        raise StudyError(f"{place}: score: found {score!r}; expected a number.")
+        raise StudyError(f"{what}: score: found {score!r}; expected a number.")
     text = row.get("content")
     if not isinstance(text, str) or not text.strip():
-        raise StudyError(f"{place}: content: missing or empty; expected the text of a SKILL.md.")
+        raise StudyError(f"{what}: content: missing or empty; expected the text of a SKILL.md.")
     target = ranking.get("target")
     path_text = target.get("path") if isinstance(target, dict) else target
     if not isinstance(path_text, str) or not path_text:
         raise StudyError(f"{path}: target: found {target!r}; expected the path of the original.")
     places = [Path(path_text), path.parent / path_text]
-    original_file = next(filter(exists, places), places[0])
-    if not (original_anywhere or _is_inside(original_file, path.parent)):
+    place = next(filter(exists, places), places[0])
+    original_file = place / FILE_NAME if isdir(place) else place
+    # a missing file is told by `read_skill`
+    if exists(original_file) and not (original_anywhere or is_below(original_file, path.parent)):
         raise StudyError(
             f"{path}: target: {literal(path_text)} is outside the folder of the ranking; nothing "
             "was read. --original-anywhere allows it."
@@ -164,14 +167,6 @@ def read_ranking(
     run_id = checked_slug(str(ranking.get("run_id") or path.stem), StudyError)
     original = read_skill(original_file).model_copy(update={"slug": slug})
     return Candidate(run_id, Skill(slug=slug, text=text, body=text), original, fields, float(score))
-
-
-def _is_inside(place: Path, folder: Path) -> bool:
-    """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
-    if "\0" in str(place):
-        return True  # no path contains a NUL character, so reading the file raises an error later
-    real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
-    return real.is_relative_to(folder.resolve())
 
 
 def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
@@ -312,13 +307,12 @@ class Evaluation:
             self.store.add_skill(skill, slug=slug)
         if self.mock:
             self.store.annotate(mock=True)
-        under = {}  # results by condition and task
+        under: dict[str, Results] = {}  # results by condition and task
         extra: JsonObject = {"store": str(self.store.path)}
         if self.candidate.original is not None:
             stored = self._read_baseline()
             if stored is None:
-                self._ask_and_grade(["previous"])
-                under["previous"] = self._results_by_task("previous")
+                under = self._measure(["previous"])
                 rows = list(under["previous"].values())
                 # only a baseline with a result for every task is kept
                 if self.cache is not None and not any(row["passed"] is None for row in rows):
@@ -341,11 +335,11 @@ class Evaluation:
                 reason = f"baseline pass rate {rate} < {FEWEST_PASSES}"
                 reason = "no task of the baseline has a verdict" if rate is None else reason
                 return self._make_artefact(under, extra, "error", reason)
-        self._ask_and_grade(self.conditions)
-        under |= {condition: self._results_by_task(condition) for condition in self.conditions}
+        under |= self._measure(self.conditions)
         return self._make_artefact(under, extra)
 
-    def _ask_and_grade(self, conditions: Sequence[str]) -> None:
+    def _measure(self, conditions: Sequence[str]) -> dict[str, Results]:
+        """Ask, grade and return the result of each task under each condition."""
         run(
             self.store,
             [self.store.suites[self.suite.slug]],
@@ -356,6 +350,7 @@ class Evaluation:
             **self.options,
         )
         grade(self.store, graders=[self.grader], **self.options)
+        return {condition: self._results_by_task(condition) for condition in conditions}
 
     def _results_by_task(self, condition: str) -> dict[str, JsonObject]:
         """Return the result of each task; a task passes if one of its attempts does."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from skillcomp.errors import AgentError, GraderError, SkillcompError, suggest
+from skillcomp.errors import AgentError, GraderError, SkillcompError, require_known
 from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Asked, BaseAgent, Cell, Reply, settings_json
@@ -81,16 +81,13 @@ def one_of_recorded(
 ) -> str:
     """Return the recorded name to replay: `name` if it is given, otherwise the only one."""
     recorded = sorted(set(names))
-    listed = ", ".join(recorded)
     if not recorded:
         raise error(f"{place} holds no {what}.")
-    if name is None and len(recorded) > 1:
-        raise error(f"{place} holds {what} of {listed}; name one by {key}=.")
-    chosen = name or recorded[0]
-    if chosen not in recorded:
-        there_are = f"there are {listed}.{suggest(chosen, recorded)}"
-        raise error(f"{place} holds no {what} of '{chosen}'; {there_are}")
-    return chosen
+    if name is not None:
+        require_known(f"{place} holds no {what} of", name, recorded, error, label="there")
+    elif len(recorded) > 1:
+        raise error(f"{place} holds {what} of {', '.join(recorded)}; name one by {key}=.")
+    return name or recorded[0]
 
 
 # these columns together identify an answer of an agent

@@ -539,16 +539,14 @@ class Gradings(Judging):
         own = [Verdict.model_validate(row) for row in self.own_rows(GOLD)]
         agreement = gold_agreement(self.answers, own)
         self.gold = agreement.fields()
-        message = f"{self.grader.name}: {agreement}"
-        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.progress).close()
         message = f"grader '{self.grader.name}': {agreement}"
-        none = "No answer of the study was graded."
-        if self.least is not None and agreement.n_missing >= max(agreement.n, 1):
-            raise GraderError(f"{message}. {none}")
-        if self.least is not None and agreement.share < self.least:
+        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.progress).close()
+        is_unknown = agreement.n_missing >= max(agreement.n, 1)
+        if self.least is not None and (is_unknown or agreement.share < self.least):
+            differing = "; ".join(agreement.differing)
             raise GraderError(
-                f"{message}; at least {self.least:g} is asked for. {none} It differs at: "
-                f"{'; '.join(agreement.differing)}."
+                f"{message}; at least {self.least:g} is asked for. No answer of the study was "
+                f"graded.{f' It differs at: {differing}.' if differing else ''}"
             )
 
     async def _grade_all(self, items: Sequence[Item], table: str, title: str) -> int:

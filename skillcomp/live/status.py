@@ -333,19 +333,17 @@ def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], fl
     float
         Dollars, including batches that were given up. Batches of unknown cost count as 0.
     """
-    under_way = {}
-    usd = 0.0
-    for row in store.records("batches"):
+    rows = list(store.records("batches"))
+    ends = {row["nonce"]: row for row in rows if row["event"] in ("collected", "dropped")}
+    usd, sizes = 0.0, defaultdict(list)
+    for row in rows:
         if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):
-            under_way[row["nonce"]] = row
-        elif row["event"] in ("collected", "dropped") and under_way.pop(row["nonce"], {}):
-            usd += row.get("usd") or 0.0
-    sizes = defaultdict(list)
-    for row in under_way.values():
-        usd += row.get("usd") or 0.0
-        name = row["purpose"].partition(":")[2]
-        # for a grading, the name ends with a slash and the name of a table
-        sizes[name.rsplit("/", 1)[0] if stage == "grade" else name].append(len(row["keys"]))
+            usd += ends.get(row["nonce"], row).get("usd") or 0.0
+            if row["nonce"] not in ends:
+                name = row["purpose"].partition(":")[2]
+                # for a grading, the name ends with a slash and the name of a table
+                name = name.rsplit("/", 1)[0] if stage == "grade" else name
+                sizes[name].append(len(row["keys"]))
     notes = {}
     for name, n in sizes.items():
         batches = "1 batch" if len(n) == 1 else f"{len(n)} batches"

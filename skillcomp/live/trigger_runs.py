@@ -27,10 +27,9 @@ from tqdm.auto import tqdm
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import (
     JsonObject,
-    as_object,
     checked_slug,
     folder_below,
-    json_or_none,
+    json_object,
     read_own,
     replace_file,
     require_ids,
@@ -543,8 +542,8 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
     rows = []
     for case_id, skill in plan.cases.items():
         place = case_folder(folder, skill, case_id)
-        meta, graded = _read_object(place / "meta.json"), _read_object(place / "grade.json")
-        judge = _read_object(place / JUDGEMENT) if case_id in plan.judged else None
+        meta, graded = json_object(place / "meta.json"), json_object(place / "grade.json")
+        judge = json_object(place / JUDGEMENT) if case_id in plan.judged else None
         deterministic = graded.get("deterministic")
         parts = [deterministic["pass"] if deterministic else None]
         notes = [meta.get("run", {}).get("error") if meta else NOT_ASKED]
@@ -582,7 +581,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
 
 def _control_row(folder: Path, slug: str, case_id: str) -> JsonObject:
     """Return the row of a control prompt; ``fired`` and ``works`` are None if they are unknown."""
-    meta = _read_object(case_folder(folder, slug, case_id) / "meta.json")
+    meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
     done, called = meta.get("run", {}), case_id.endswith("/control-call")
     fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None
     works = None if fired is None else slug in fired if called else not fired
@@ -619,7 +618,7 @@ def _summary_markdown(summary: JsonObject) -> str:
         "|---|---|---|---|---|",
     ]
     for row in summary["rows"]:
-        graded = _read_object(Path(row["case_dir"]) / "grade.json").get("case_checks", [])
+        graded = json_object(Path(row["case_dir"]) / "grade.json").get("case_checks", [])
         failed = ", ".join(check["id"] for check in graded if check["pass"] is False)
         cells = (row["skill_slug"], row["case_id"], _WORDS[row["pass"]], failed, row["notes"])
         lines.append(f"| {' | '.join(map(_escaped, cells))} |")
@@ -701,7 +700,3 @@ def _own_file(file: Path) -> Path:
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise StoreError(f"{file}: not a regular file; remove it to go on.")
     return file
-
-
-def _read_object(file: Path) -> JsonObject:
-    return as_object(json_or_none(file))
