@@ -210,8 +210,7 @@ class Budget:
             raise StudyError(f"budget_usd is {limit!r}; allowed: a number of dollars above 0.")
         self.limit, self.spent = limit, spent
         self.exhausted: str | None = None  # the reason why no further call is allowed
-        self._reserved = 0.0
-        self._n_running = 0
+        self._running: list[float] = []  # what is reserved for each running call
         # whether the highest possible cost of the running call is unknown
         self._has_unknown_cost = False
         self._dearest = NAN
@@ -221,19 +220,18 @@ class Budget:
         """Reserve and return the estimated cost of a call; None if the budget has no room."""
         if self.limit is None:
             return 0.0
-        free = self.limit - self.spent - self._reserved
+        free = self.limit - self.spent - sum(self._running)
         is_unknown = math.isnan(estimate)
         if is_unknown:
             # Reserve all the money that is left. Refuse the call if this is less than twice the
             # cost of the most expensive call so far.
-            if self._n_running or self._dearest * _SAFETY > free:
+            if self._running or self._dearest * _SAFETY > free:
                 return None
             estimate = max(free, 0.0)
         if self.exhausted or free <= 0 or estimate > free:
             return None
         self._has_unknown_cost = is_unknown
-        self._reserved += estimate
-        self._n_running += 1
+        self._running.append(estimate)
         return estimate
 
     async def reserve(self, estimate: float) -> float | None:
@@ -243,7 +241,7 @@ class Budget:
         """
         async with self._changed:
             while (reserved := self._reserve_now(estimate)) is None:
-                if self.exhausted or not self._n_running:
+                if self.exhausted or not self._running:
                     self.exhausted = self.exhausted or self._exhausted_text(estimate)
                     return None
                 await self._changed.wait()
@@ -251,24 +249,24 @@ class Budget:
 
     async def settle(self, reserved: float, reply: Reply | None) -> None:
         """Book the cost of a call that has ended, and free what was reserved for it."""
+        usd = reply.cost_usd if reply else None
+        self.spent += usd or 0.0
         if self.limit is None:
-            self.spent += (reply.cost_usd or 0.0) if reply else 0.0
             return
         async with self._changed:
-            self._reserved -= reserved
-            self._n_running -= 1
+            self._running.remove(reserved)
             had_unknown_cost, self._has_unknown_cost = self._has_unknown_cost, False
-            if reply is not None and reply.cost_usd is not None:
-                self.spent += reply.cost_usd
+            is_unreadable = reply is not None and reply.cost_note == UNREADABLE
+            if usd is not None:
                 # With this order of the arguments, max returns the cost if `_dearest` is still NaN.
-                self._dearest = max(reply.cost_usd, self._dearest)
-            elif reply is not None and reply.cost_note == UNREADABLE and not had_unknown_cost:
+                self._dearest = max(usd, self._dearest)
+            elif is_unreadable and not had_unknown_cost:
                 self.spent += reserved
-            elif reply is not None and (reply.status in PAID or reply.cost_note == UNREADABLE):
+            elif is_unreadable or (reply is not None and reply.status in PAID):
                 self.exhausted = (
                     "the cost of an answer is not known "
-                    f"({reply.cost_note or 'not reported'}), so budget_usd cannot be kept; give "
-                    "prices= to the agent or leave budget_usd out"
+                    f"({(reply and reply.cost_note) or 'not reported'}), so budget_usd cannot be "
+                    "kept; give prices= to the agent or leave budget_usd out"
                 )
             self._changed.notify_all()
 
