@@ -18,11 +18,11 @@ import json
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from typer import Argument, Option
@@ -87,10 +87,8 @@ def run(
             repeats=file.repeats,
             placebo=file.texts(store, "placebo"),
             previous=file.texts(store, "previous"),
-            seed=file.seed,
-            concurrency=file.concurrency,
-            budget_usd=_first_set(budget_usd, file.budget_usd),
             progress=not quiet,
+            **file.limits(budget_usd),
         )
     _print_state(table[table["stage"].eq("run")], store)
 
@@ -113,23 +111,14 @@ def grade(
         2 or more to grade again.
     """
     file, store = _study_and_store(study, allow_outside, "graders", "grade")
-    file.open_suites(store)
-    own, graders = file.grading, file.build("graders")
-    with warnings_as_notes(store):
-        table = sc.grade(
-            store,
-            graders=graders,
-            round=round,
-            gold=gold or (file.folder / own.gold if own.gold else None),
-            min_gold_agreement=own.min_gold_agreement,
-            budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
-            seed=_first_set(own.seed, file.seed),
-            concurrency=own.concurrency or file.concurrency,
-            progress=not quiet,
-        )
-    names = [grader.name for grader in graders]
-    is_shown = table["stage"].eq("grade") & table["name"].isin(names) & table["round"].eq(round)
-    _print_state(table[is_shown], store)
+    own = file.grading
+    options = {
+        "round": round,
+        "gold": gold or (file.folder / own.gold if own.gold else None),
+        "min_gold_agreement": own.min_gold_agreement,
+    }
+    table = _judged(sc.grade, file, store, "graders", budget_usd, quiet, **options)
+    _print_state(table[table["stage"].eq("grade") & table["round"].eq(round)], store)
 
 
 def compare(
@@ -150,23 +139,28 @@ def compare(
         The condition to compare it with.
     """
     file, store = _study_and_store(study, allow_outside, "comparators", "compare")
-    file.open_suites(store)
-    own, graders = file.grading, file.build("comparators")
-    with warnings_as_notes(store):
-        table = sc.compare(
-            store,
-            graders=graders,
-            condition=condition,
-            reference=reference,
-            budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
-            seed=_first_set(own.seed, file.seed),
-            concurrency=own.concurrency or file.concurrency,
-            progress=not quiet,
-        )
-    names = [grader.name for grader in graders]
+    options = {"condition": condition, "reference": reference}
+    table = _judged(sc.compare, file, store, "comparators", budget_usd, quiet, **options)
     two = {f"{condition} against {reference}", f"{reference} against {condition}"}
-    is_shown = table["stage"].eq("compare") & table["name"].isin(names)
-    _print_state(table[is_shown & table["condition"].isin(two)], store)
+    _print_state(table[table["stage"].eq("compare") & table["condition"].isin(two)], store)
+
+
+def _judged(
+    judge: Callable[..., pd.DataFrame],
+    file: StudyFile,
+    store: sc.RunStore,
+    key: Literal["graders", "comparators"],
+    budget_usd: float | None,
+    quiet: bool,
+    **options: Any,
+) -> pd.DataFrame:
+    """Have the graders of a study judge its answers; return the rows of these graders."""
+    file.open_suites(store)
+    graders = file.build(key)
+    limits = file.limits(budget_usd, file.grading)
+    with warnings_as_notes(store):
+        table = judge(store, graders=graders, progress=not quiet, **limits, **options)
+    return table[table["name"].isin([grader.name for grader in graders])]
 
 
 def status(
@@ -261,10 +255,6 @@ def _study_and_store(
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
     return file, file.open_store()
-
-
-def _first_set(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
 
 
 @contextmanager

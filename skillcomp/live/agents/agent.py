@@ -27,6 +27,7 @@ Effort = Literal["low", "medium", "high", "xhigh", "max"]
 SkillIn = Literal["auto", "home", "prompt"]
 Output = Literal["auto", "claude", "codex", "text"]
 JsonMode = Literal["schema", "object", "none"]
+Thinking = Literal["adaptive", "disabled", "between_tools"]
 # The family of a model is given by the first pattern that matches its name.
 _FAMILIES = {
     "claude": r"claude|anthropic|fable|mythos|opus|sonnet|haiku",
