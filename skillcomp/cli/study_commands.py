@@ -88,7 +88,7 @@ def run(
             placebo=file.texts(store, "placebo"),
             previous=file.texts(store, "previous"),
             progress=not quiet,
-            **file.limits(budget_usd),
+            **file.limits(budget_usd, grading=False),
         )
     _print_state(table[table["stage"].eq("run")], store)
 
@@ -157,7 +157,7 @@ def _judged(
     """Have the graders of a study judge its answers; return the rows of these graders."""
     file.open_suites(store)
     graders = file.build(key)
-    limits = file.limits(budget_usd, file.grading)
+    limits = file.limits(budget_usd, grading=True)
     with warnings_as_notes(store):
         table = judge(store, graders=graders, progress=not quiet, **limits, **options)
     return table[table["name"].isin([grader.name for grader in graders])]
@@ -208,11 +208,9 @@ def print_coverage(path: Path) -> None:
         ", ".join(case_id.removeprefix(f"{skill}/") for case_id in text.split(", "))
         for skill, text in zip(table["skill"], table.pop("case_ids"), strict=True)
     ]
-    width = max(map(len, ["cases", *ids]))
-    table = table.assign(share=shares).fillna("none")
-    table["cases".ljust(width)] = [text.ljust(width) for text in ids]
-    lines = table.to_string(index=False).splitlines()
-    say("\n".join(map(str.rstrip, lines)), lines=True)
+    lines = table.assign(share=shares).fillna("none").to_string(index=False).splitlines()
+    texts = zip(lines, ["cases", *ids], strict=True)
+    say("\n".join(f"{line} {text}".rstrip() for line, text in texts), lines=True)
 
 
 def _study_file_at(path: Path) -> Path:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -45,6 +45,7 @@ from skillcomp.errors import (
     error_text,
     instead,
     literal,
+    problem_list,
     require_known,
     suggest,
 )
@@ -78,7 +79,6 @@ _MEMBERS = {
     "agents": ("name", "model", "family", "settings", "ask", "aclose"),
     "graders": ("name", "kind", "model", "family", "version", "grade", "aclose"),
 }
-_BASES = {"agents": "sc.live.BaseAgent", "graders": "sc.live.BaseGrader"}
 _SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
@@ -89,8 +89,6 @@ def _own_words(message: str) -> PydanticCustomError:
 
 class _Mapping(Record):
     """A mapping of a study file; its faults are told in our own words."""
-
-    example: ClassVar[str] = _MODEL
 
     @model_validator(mode="wrap")
     @classmethod
@@ -121,11 +119,11 @@ class _Mapping(Record):
             return _unknown_key(key, signature(Price if "prices" in loc else cls).parameters)
         found = "" if _SECRET.search(key) else f"found {literal(fault['input'])}; "
         if kind == "model_type":
-            return f"{found}write {cls.example}."
+            return f"{found}write {{min_gold_agreement: 0.9}}."
         if kind == "literal_error":
             words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
             return f"{found}allowed: {', '.join(words)}.{suggest(fault['input'], words)}"
-        if kind in ("is_instance_of", "sequence_str", "list_type"):
+        if "Sequence" in fault["msg"]:
             return f"{found}allowed: a list."
         message = fault["msg"].removeprefix("Input should be ").removeprefix("Value should be ")
         return f"{found}allowed: {message}."
@@ -144,9 +142,9 @@ class _Entry(_Mapping):
     group: ClassVar[Group]
     kind: str
 
-    def maker(self, study: StudyFile, place: str) -> Callable[..., Any]:
+    def maker(self, study: StudyFile, place: str) -> Any:
         """Return the class or function that makes the agent or grader."""
-        maker: Callable[..., Any] = getattr(live, type(self).__name__)
+        maker = getattr(live, type(self).__name__)
         # the suites of a grader of task suites are those of the store
         return partial(maker, RunStore(study.store_path)) if self.kind == "suite" else maker
 
@@ -160,13 +158,13 @@ class _Entry(_Mapping):
             if isinstance(value, _Entry):
                 value = value.build(study, f"{place}.{name}")
             elif isinstance(value, Path):
-                file = _file_in(study.folder, value, f"{place}.{name}")
+                file = study.file(value, f"{place}.{name}")
                 value = RunStore(file) if name == "store" else file
             if name in self.model_fields_set - {"kind", "program", "target"}:
                 arguments[name] = value
         return self.call(self.maker(study, place), arguments, place)
 
-    def call(self, maker: Callable[..., Any], arguments: JsonObject, place: str) -> Any:
+    def call(self, maker: Any, arguments: JsonObject, place: str) -> Any:
         """Return what the class or function makes."""
         return maker(**arguments)
 
@@ -189,7 +187,7 @@ class _Program(_Entry):
             raise _own_words("'extra' goes with 'program'; put it into command.")
         return self
 
-    def maker(self, study: StudyFile, place: str) -> Callable[..., Agent]:
+    def maker(self, study: StudyFile, place: str) -> Any:
         """Return the class, or its method for the program."""
         return getattr(live.CliAgent, self.program) if self.program else live.CliAgent
 
@@ -207,17 +205,16 @@ class _Guest(_Open):
     grader, it also gets the agent that is built from the field ``agent``.
     """
 
-    def maker(self, study: StudyFile, place: str) -> Callable[..., Any]:
+    def maker(self, study: StudyFile, place: str) -> Any:
         """Load the entry point for the kind."""
         entry = installed_kinds(self.group)[self.kind]
         try:
-            maker: Callable[..., Any] = entry.load()
+            return entry.load()
         except Exception as cause:  # code of another package may raise any exception
             where = f"{place}.kind: found {literal(self.kind)}"
             raise _import_failure(where, entry.value, cause) from cause
-        return maker
 
-    def call(self, maker: Callable[..., Any], arguments: JsonObject, place: str) -> Any:
+    def call(self, maker: Any, arguments: JsonObject, place: str) -> Any:
         """Check the keys by the signature, call the class or function, and check its object."""
         # code in C may have no signature; the call itself then checks the arguments
         with suppress(TypeError, ValueError):
@@ -240,9 +237,10 @@ class _Guest(_Open):
             raise StudyError(f"{place}: {name} raised {error_text(cause)}") from cause
         members = _MEMBERS[self.group]
         if missing := [member for member in members if not hasattr(made, member)]:
+            base = "BaseAgent" if self.group == "agents" else "BaseGrader"
             raise StudyError(
                 f"{place}: {name} returned {literal(made)}, without {', '.join(missing)}; allowed: "
-                f"an object with {', '.join(members)}, such as a {_BASES[self.group]}."
+                f"an object with {', '.join(members)}, such as a sc.live.{base}."
             )
         return made
 
@@ -270,7 +268,7 @@ class _Python(_Guest):
 
     target: Annotated[str, AfterValidator(_checked_target)]
 
-    def maker(self, study: StudyFile, place: str) -> Callable[..., Any]:
+    def maker(self, study: StudyFile, place: str) -> Any:
         """Import the target.
 
         The module is looked up on the import path of Python, then in the folder of the study file.
@@ -283,16 +281,15 @@ class _Python(_Guest):
             sys.path.append(str(folder))
         try:
             module = importlib.import_module(module_name)
-        except ModuleNotFoundError as cause:
-            if cause.name is None or not f"{module_name}.".startswith(f"{cause.name}."):
+        except Exception as cause:  # code of another package may raise any exception
+            missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+            if missing is None or not f"{module_name}.".startswith(f"{missing}."):
                 raise _import_failure(where, module_name, cause) from cause
             near = suggest(module_name, [path.stem for path in folder.glob("*.py")])
             raise StudyError(
-                f"{where}: there is no module '{cause.name}'; allowed: an installed module, or a "
+                f"{where}: there is no module '{missing}'; allowed: an installed module, or a "
                 f"file in {folder}.{near}"
             ) from None
-        except Exception as cause:  # code of another package may raise any exception
-            raise _import_failure(where, module_name, cause) from cause
         own = folder / f"{module_name.replace('.', '/')}.py"
         file = getattr(module, "__file__", None)
         if own.is_file() and (file is None or Path(file).resolve() != own):
@@ -304,7 +301,7 @@ class _Python(_Guest):
             members = vars(module).items()
             names = [key for key, value in members if callable(value) and not key.startswith("_")]
             require_known(f"{where}: {module_name} has no", name, names, StudyError, label="there")
-        maker: Callable[..., Any] = getattr(module, name)
+        maker = getattr(module, name)
         if not callable(maker):
             raise StudyError(
                 f"{where}, which is {literal(maker)}; allowed: a class, or a function that returns "
@@ -375,7 +372,6 @@ def entry_class(group: Group, kind: str) -> type[_Entry]:
 
 
 class _Grading(_Mapping):
-    example = "{min_gold_agreement: 0.9}"
     gold: Path | None = None
     min_gold_agreement: float | None = Field(default=None, gt=0, le=1)
     budget_usd: PositiveFloat | None = None
@@ -462,16 +458,24 @@ class StudyFile(_Mapping):
             )
         return path
 
+    def file(self, path: Path, key: str) -> Path:
+        """Return a path that is relative to the folder of the study; there must be something."""
+        file = self.folder / path
+        if not exists(file):
+            near = suggest(path.name, [p.name for p in file.parent.glob("*")])
+            raise StudyError(f"{key}: there is nothing at {file}.{near}")
+        return file
+
     def open_store(self) -> RunStore:
         """Open the store, add the skills that the file lists, and return the store."""
         store = RunStore(self.store_path)
         for path in self.skills:
-            store.add_skill(_file_in(self.folder, path, "skills"))
+            store.add_skill(self.file(path, "skills"))
         return store
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
         """Add the listed suites to the store and return them; None if the file lists none."""
-        suites = [store.add_suite(_file_in(self.folder, path, "suites")) for path in self.suites]
+        suites = [store.add_suite(self.file(path, "suites")) for path in self.suites]
         return suites or None
 
     def build(self, group: Group) -> list[Any]:
@@ -479,20 +483,19 @@ class StudyFile(_Mapping):
         entries = enumerate(getattr(self, group))
         return [entry.build(self, f"{group}[{at}]") for at, entry in entries]
 
-    def limits(self, budget_usd: float | None, own: _Grading | None = None) -> JsonObject:
-        """Return the seed, concurrency and budget of a stage; the given budget comes first."""
-        names = ("seed", "concurrency", "budget_usd")
-        limits = {name: getattr(self, name) for name in names}
-        if own is not None:
-            limits |= own.model_dump(include=set(names), exclude_none=True)
-        return limits | ({} if budget_usd is None else {"budget_usd": budget_usd})
+    def limits(self, budget_usd: float | None, *, grading: bool) -> JsonObject:
+        """Return the seed, concurrency and budget of a stage; a given budget prevails."""
+        names = {"seed", "concurrency", "budget_usd"}
+        own = self.grading.model_dump(include=names, exclude_none=True) if grading else {}
+        given = {} if budget_usd is None else {"budget_usd": budget_usd}
+        return self.model_dump(include=names) | own | given
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
         """Return `placebo` or `previous` for `skillcomp.run`; the name of a file becomes a path."""
         texts = getattr(self, name)
         if isinstance(texts, dict):
             return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
-        return None if texts is None else self._text_or_file(store, texts, name)
+        return texts and self._text_or_file(store, texts, name)
 
     def _text_or_file(self, store: RunStore, text: str, key: str) -> str | Path:
         if text in store.skills:
@@ -528,16 +531,8 @@ def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
         agent: Agent = study.agents[0].build(study, key)
     except ValidationError as cause:
         faults = (fault.replace("line 1: agents[0]", key, 1) for fault in _fault_lines(cause, None))
-        raise StudyError("\n".join(dict.fromkeys(faults))) from None
+        raise StudyError("\n".join(faults)) from None
     return agent
-
-
-def _file_in(folder: Path, path: Path, key: str) -> Path:
-    file = folder / path
-    if not exists(file):
-        near = suggest(path.name, [p.name for p in file.parent.glob("*")])
-        raise StudyError(f"{key}: there is nothing at {file}.{near}")
-    return file
 
 
 def read_study(path: str | PathLike[str], *, outside: bool = False) -> StudyFile:
@@ -569,16 +564,17 @@ def read_study(path: str | PathLike[str], *, outside: bool = False) -> StudyFile
     try:
         study = StudyFile.model_validate(content)
     except ValidationError as cause:
-        faults = list(dict.fromkeys(_fault_lines(cause, node)))
-        many = f", {len(faults)} problems" if len(faults) > 1 else ""
-        raise StudyError(f"{path}{many}:\n" + "\n".join(f"- {f}" for f in faults)) from None
+        raise StudyError(problem_list(str(path), _fault_lines(cause, node))) from None
     study._folder, study._outside = path.parent, outside
     return study
 
 
-def _fault_lines(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
+def _fault_lines(error: ValidationError, node: yaml.Node | None) -> list[str]:
+    """Return the distinct faults, each with its line and its place."""
+    lines = []
     for fault in error.errors(include_url=False):
         loc = list(fault["loc"])
         if loc[:1] in (["placebo"], ["previous"]):
             del loc[1:2]  # the type that pydantic tried
-        yield sentence_at(node, loc, fault["msg"])
+        lines.append(sentence_at(node, loc, fault["msg"]))
+    return list(dict.fromkeys(lines))

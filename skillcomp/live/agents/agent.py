@@ -340,29 +340,16 @@ def host_of(url: Any, default: str) -> str | None:
     return None if host == default else host
 
 
-def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
+def unreadable(error: BaseException, content: str | bytes, **fields: Any) -> Reply:
     """Return an error reply for an unreadable response, with the raw response as its trace."""
-    message = f"the reply cannot be read ({error_text(error)})"
+    text = content if isinstance(content, str) else content.decode("utf-8", "replace")
     return Reply(
         **fields,
         status="error",
-        error=redacted_start(message, MAX_ERROR),
+        error=redacted_start(f"the reply cannot be read ({error_text(error)})", MAX_ERROR),
         cost_note=UNREADABLE,
-        trace=raw_text(content),
+        trace=redacted_start(whole_text(text), _MAX_RAW),
     )
-
-
-def raw_text(content: Any) -> str:
-    """Return a raw response as text, cut to a length that can be stored."""
-    if isinstance(content, bytes | bytearray):
-        content = content.decode("utf-8", "replace")
-    if not isinstance(content, str):
-        try:
-            plain = content.model_dump(warnings=False, exclude_unset=True)
-            content = json.dumps(plain, default=str, ensure_ascii=False)
-        except Exception:  # model_dump of a malformed message can raise any exception
-            content = f"({type(content).__name__})"
-    return redacted_start(whole_text(content), _MAX_RAW)
 
 
 def first_fault(error: ValidationError, whole: str = "") -> str:

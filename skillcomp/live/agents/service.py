@@ -32,7 +32,6 @@ from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
     MAX_ERROR,
-    UNREADABLE,
     Asked,
     BaseAgent,
     Effort,
@@ -42,7 +41,6 @@ from skillcomp.live.agents.agent import (
     cost_fields,
     family_of,
     host_of,
-    raw_text,
     redacted_reply,
     settings_json,
     skill_block,
@@ -71,15 +69,10 @@ class UnreadableReplyError(AgentError):
     """The service responded with HTTP status 200, but the response is not a model's answer."""
 
 
-def _status_code(error: BaseException) -> int | None:
-    code = getattr(error, "status_code", None)
-    return code if isinstance(code, int) else None
-
-
 def error_text(error: BaseException) -> str:
     """Return class, status and message of an error as one text."""
-    status = _status_code(error)
-    head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
+    status = getattr(error, "status_code", "")
+    head = f"{type(error).__name__} {status}".strip()
     sent = _request_headers(error)
     # keys in the headers of a failed call are secrets, too
     for name, header in (("API_KEY", "x-api-key"), ("AUTHORIZATION", "authorization")):
@@ -101,13 +94,14 @@ def _request_headers(error: BaseException) -> Mapping[str, Any]:
 def failed_reply(error: BaseException, *, seconds: float, settings: str) -> Reply:
     """Return a reply that records a call which ended in an error."""
     codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
-    is_spent = any(word in str(code) for code in codes if code for word in _SPENT)
+    is_spent = any(word in str(code) for code in codes for word in _SPENT)
+    status = getattr(error, "status_code", None)
     # every further call would fail, too
-    fatal = is_spent or _status_code(error) in _FATAL_STATUS
+    fatal = is_spent or status in _FATAL_STATUS
     headers = getattr(getattr(error, "response", None), "headers", None)
     # The classes of the two SDKs have no common base and may not be installed, so compare names.
     names = [cls.__name__ for cls in type(error).__mro__]
-    is_timeout = "APITimeoutError" in names or _status_code(error) in (408, 504)
+    is_timeout = "APITimeoutError" in names or status in (408, 504)
     return Reply(
         status="timeout" if is_timeout else "error",
         wait_seconds=None if fatal or headers is None else retry_after(headers),
@@ -208,8 +202,7 @@ class ServiceAgent(BaseAgent):
     _sdk_name: str
     _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
-    _answer_noun: str  # The noun for an answer in error messages, such as "a message".
-    _id_field = "_request_id"  # The attribute that holds an answer's id if no header does.
+    _parts: str  # The field of an answer that lists its parts.
     _key_placeholder = "a key"  # The text that replaces the key of a client.
 
     def __init__(
@@ -226,7 +219,7 @@ class ServiceAgent(BaseAgent):
         self.model = model
         self.family = family_of(model)
         self.prices = tuple(prices)
-        self._timeout, self._max_retries = timeout, max_retries
+        self._sdk_options = {"timeout": timeout, "max_retries": max_retries}
         self._own_client = client
         # read the environment only once: the recorded endpoint must be the one that calls go to
         self._base_url = base_url or os.environ.get(self._url_variable) or None
@@ -276,10 +269,6 @@ class ServiceAgent(BaseAgent):
         """Return the part of the client that creates an answer."""
 
     @abstractmethod
-    def _is_answer(self, message: Any) -> bool:
-        """Return whether a parsed response has the main fields of an answer."""
-
-    @abstractmethod
     def _read(self, message: Any) -> _Answer:
         """Read an answer; a malformed one may raise any error."""
 
@@ -324,36 +313,30 @@ class ServiceAgent(BaseAgent):
         if stop := interruption():
             stop.check()  # the user may have pressed Ctrl-C while CacheGate made the call wait
         begun = time.monotonic()
+        about: JsonObject = {"settings": self.settings}
         raw = None
         try:
             raw = await create()
+            about |= {"n_tries": raw.retries_taken + 1, "seconds": raw.elapsed.total_seconds()}
             message = raw.parse()
             if inspect.isawaitable(message):
                 message = await message
-            if not self._is_answer(message):
-                wrong = f"the service answered with something else than {self._answer_noun}"
-                raise UnreadableReplyError(wrong)
+            ident = raw.request_id or getattr(message, "id", None)
+            about["request_id"] = ident if isinstance(ident, str) else None
+            if not isinstance(getattr(message, self._parts, None), list):
+                raise UnreadableReplyError(
+                    f"the service answered with something else than '{self._parts}'"
+                )
+            reply = Reply(**self._reply_fields(message), **about)
         except StoppedError:
             raise
         except Exception as error:
             self._require_key(error)
-            reply = failed_reply(error, seconds=time.monotonic() - begun, settings=self.settings)
-            if raw is not None:
-                text = raw_text(raw.http_response.content)
-                fields = {"trace": text, "cost_note": UNREADABLE, "n_tries": raw.retries_taken + 1}
-                reply = reply.model_copy(update=fields)
-        else:
-            ident = getattr(message, "_request_id", None) or getattr(message, self._id_field, None)
-            common = {
-                "seconds": raw.elapsed.total_seconds(),
-                "request_id": ident if isinstance(ident, str) else None,
-                "n_tries": raw.retries_taken + 1,
-                "settings": self.settings,
-            }
-            try:
-                reply = Reply(**self._reply_fields(message), **common)
-            except Exception as error:  # the call was paid for, so an unreadable answer is recorded
-                reply = unreadable(error, message, **common)
+            if raw is None:
+                seconds = time.monotonic() - begun
+                reply = failed_reply(error, seconds=seconds, settings=self.settings)
+            else:  # the call was paid for, so an unreadable answer is recorded
+                reply = unreadable(error, raw.http_response.content, **about)
         # a server can return parts of the request, so even a good answer can contain the API key
         return await asyncio.to_thread(redacted_reply, reply)
 
@@ -420,7 +403,7 @@ class AnthropicAgent(ServiceAgent):
 
     _extra, _sdk_name = "live", "anthropic"
     _default_host, _url_variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
-    _answer_noun = "a message"
+    _parts = "content"
 
     def __init__(
         self,
@@ -467,9 +450,8 @@ class AnthropicAgent(ServiceAgent):
         try:
             client: anthropic.AsyncAnthropic = sdk.AsyncAnthropic(
                 base_url=self._base_url,
-                timeout=self._timeout,
-                max_retries=self._max_retries,
                 middleware=[_end_long_retries],
+                **self._sdk_options,
             )
         except sdk.AnthropicError as error:
             raise self._no_key_error(error) from None
@@ -495,33 +477,27 @@ class AnthropicAgent(ServiceAgent):
         if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
             raise self._no_key_error(error) from None
 
-    def _is_answer(self, message: Any) -> bool:
-        return isinstance(getattr(message, "content", None), list)
-
     def _resource(self) -> Any:
         return self.client().messages
 
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
     ) -> JsonObject:
-        body: JsonObject = {
-            "model": self.model,
-            "max_tokens": self._max_tokens,
-            "messages": [{"role": "user", "content": prompt}],
-        }
-        if texts:
-            blocks: list[JsonObject] = [{"type": "text", "text": text} for text in texts]
-            if self._cache:
-                blocks[-1]["cache_control"] = self._cache
-            body["system"] = blocks
+        blocks: list[JsonObject] = [{"type": "text", "text": text} for text in texts]
+        if texts and self._cache:
+            blocks[-1]["cache_control"] = self._cache
         output: JsonObject = {"effort": self._effort} if self._effort else {}
         if schema is not None:
             output["format"] = {"type": "json_schema", "schema": _api_schema(schema)}
-        if output:
-            body["output_config"] = output
-        if self._thinking:
-            body["thinking"] = self._thinking
-        return body
+        body = {
+            "model": self.model,
+            "max_tokens": self._max_tokens,
+            "messages": [{"role": "user", "content": prompt}],
+            "system": blocks,
+            "output_config": output,
+            "thinking": self._thinking,
+        }
+        return {name: value for name, value in body.items() if value}
 
     async def _send_body(self, body: JsonObject) -> Reply:
         call = partial(super()._send_body, body)
@@ -624,7 +600,7 @@ class OpenAIAgent(ServiceAgent):
 
     _extra = _sdk_name = "openai"
     _default_host, _url_variable = "api.openai.com", "OPENAI_BASE_URL"
-    _answer_noun, _id_field = "choices", "id"
+    _parts = "choices"
 
     def __init__(
         self,
@@ -667,13 +643,9 @@ class OpenAIAgent(ServiceAgent):
         client: AsyncOpenAI = self._sdk().AsyncOpenAI(
             api_key=key,
             base_url=self._base_url or f"https://{self._default_host}/v1",
-            timeout=self._timeout,
-            max_retries=self._max_retries,
+            **self._sdk_options,
         )
         return client
-
-    def _is_answer(self, message: Any) -> bool:
-        return bool(getattr(message, "choices", None))
 
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
