@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
 
 import skillcomp as sc
 from skillcomp.cli import study_commands as studies
-from skillcomp.cli.terminal import FORMATS, documented, github, print_findings, say
+from skillcomp.cli.terminal import documented, github, print_findings, say
 from skillcomp.errors import (
     UNKNOWN,
     SkillcompError,
@@ -331,7 +331,7 @@ def check(
     strict: Annotated[bool, Option()] = False,
     advice: bool = False,
     evals: bool = False,
-    form: Annotated[str, Option("--format")] = "text",
+    form: Annotated[Literal["text", "github"], Option("--format")] = "text",
     coverage: bool = False,
     judges: bool = False,
     ask: bool = False,
@@ -349,7 +349,7 @@ def check(
     evals : bool
         Lint all skills in a folder and their prompts.csv.
     form : str
-        text or github (annotations).
+        github for annotations.
     coverage : bool
         Print the cases of each dimension, and stop.
     judges : bool
@@ -367,7 +367,6 @@ def check(
 
     from skillcomp.lint.lint_path import is_study_file, lint_places
 
-    require_known("check: --format: found", form, FORMATS, StudyError)
     if not evals and is_study_file(path):
         # Check the keys of the study file here; the lint then checks the skills and suites in it.
         sc.live.read_study(path)

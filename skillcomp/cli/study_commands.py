@@ -18,11 +18,11 @@ import json
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from typer import Argument, Option
@@ -67,18 +67,17 @@ def run(
     """
     from skillcomp.lint.lint_path import lint_places
 
-    file, store = _study_and_store(study, allow_outside, "agents", "ask")
-    n_errors = 0
-    for linted in lint_places(study):
-        if len(linted.findings):
-            print_findings(linted, with_warnings=True, err=True)
-        n_errors += int(linted.findings["severity"].eq("error").sum())
-    if n_errors and not force:
-        raise StudyError(
-            f"run: the lint finds {plural(n_errors, 'error')} in {study}. Correct them, or run "
-            "with --force."
-        )
-    with warnings_as_notes(store):
+    with _opened(study, allow_outside, "agents", "ask") as (file, store):
+        n_errors = 0
+        for linted in lint_places(study):
+            if len(linted.findings):
+                print_findings(linted, with_warnings=True, err=True)
+            n_errors += int(linted.findings["severity"].eq("error").sum())
+        if n_errors and not force:
+            raise StudyError(
+                f"run: the lint finds {plural(n_errors, 'error')} in {study}. Correct them, or run "
+                "with --force."
+            )
         table = sc.run(
             store,
             file.open_suites(store),
@@ -90,7 +89,7 @@ def run(
             progress=not quiet,
             **file.limits(budget_usd, grading=False),
         )
-    _print_state(table[table["stage"].eq("run")], store)
+        _print_state(table, store, stage=["run"])
 
 
 def grade(
@@ -110,15 +109,20 @@ def grade(
     round : int
         2 or more to grade again.
     """
-    file, store = _study_and_store(study, allow_outside, "graders", "grade")
-    own = file.grading
-    options = {
-        "round": round,
-        "gold": gold or (file.folder / own.gold if own.gold else None),
-        "min_gold_agreement": own.min_gold_agreement,
-    }
-    table = _judged(sc.grade, file, store, "graders", budget_usd, quiet, **options)
-    _print_state(table[table["stage"].eq("grade") & table["round"].eq(round)], store)
+    with _opened(study, allow_outside, "graders", "grade") as (file, store):
+        file.open_suites(store)
+        own, graders = file.grading, file.build("graders")
+        table = sc.grade(
+            store,
+            graders=graders,
+            round=round,
+            gold=gold or (file.folder / own.gold if own.gold else None),
+            min_gold_agreement=own.min_gold_agreement,
+            progress=not quiet,
+            **file.limits(budget_usd, grading=True),
+        )
+        names = [grader.name for grader in graders]
+        _print_state(table, store, stage=["grade"], name=names, round=[round])
 
 
 def compare(
@@ -138,29 +142,20 @@ def compare(
     reference : str
         The condition to compare it with.
     """
-    file, store = _study_and_store(study, allow_outside, "comparators", "compare")
-    options = {"condition": condition, "reference": reference}
-    table = _judged(sc.compare, file, store, "comparators", budget_usd, quiet, **options)
-    two = {f"{condition} against {reference}", f"{reference} against {condition}"}
-    _print_state(table[table["stage"].eq("compare") & table["condition"].isin(two)], store)
-
-
-def _judged(
-    judge: Callable[..., pd.DataFrame],
-    file: StudyFile,
-    store: sc.RunStore,
-    key: Literal["graders", "comparators"],
-    budget_usd: float | None,
-    quiet: bool,
-    **options: Any,
-) -> pd.DataFrame:
-    """Have the graders of a study judge its answers; return the rows of these graders."""
-    file.open_suites(store)
-    graders = file.build(key)
-    limits = file.limits(budget_usd, grading=True)
-    with warnings_as_notes(store):
-        table = judge(store, graders=graders, progress=not quiet, **limits, **options)
-    return table[table["name"].isin([grader.name for grader in graders])]
+    with _opened(study, allow_outside, "comparators", "compare") as (file, store):
+        file.open_suites(store)
+        graders = file.build("comparators")
+        table = sc.compare(
+            store,
+            graders=graders,
+            condition=condition,
+            reference=reference,
+            progress=not quiet,
+            **file.limits(budget_usd, grading=True),
+        )
+        names = [grader.name for grader in graders]
+        two = [f"{condition} against {reference}", f"{reference} against {condition}"]
+        _print_state(table, store, stage=["compare"], name=names, condition=two)
 
 
 def status(
@@ -203,7 +198,7 @@ def print_coverage(path: Path) -> None:
     table = coverage(cases_of(suites_at(_study_file_at(path))))
     if table.empty:
         raise StudyError(f"check: there is no case at {path}; give a suite, a study or study.yaml.")
-    shares = (100 * table["share"]).round().astype(int).astype(str) + " %"
+    shares = table["share"].map(lambda share: f"{100 * share:.0f} %")
     ids = [
         ", ".join(case_id.removeprefix(f"{skill}/") for case_id in text.split(", "))
         for skill, text in zip(table["skill"], table.pop("case_ids"), strict=True)
@@ -245,14 +240,17 @@ def _display_name(stage: str, name: str, number: Any) -> str:
     return f"{name}, round {number}" if stage == "grade" else name
 
 
-def _study_and_store(
+@contextmanager
+def _opened(
     study: Path, outside: bool, key: str, what: str
-) -> tuple[StudyFile, sc.RunStore]:
+) -> Iterator[tuple[StudyFile, sc.RunStore]]:
     """Read a study file and open its store; raise if the file has no entries under `key`."""
     file = sc.live.read_study(study, outside=outside)
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
-    return file, file.open_store()
+    store = file.open_store()
+    with warnings_as_notes(store):
+        yield file, store
 
 
 @contextmanager
@@ -281,10 +279,17 @@ def warnings_as_notes(store: sc.RunStore | None, again: str = "The same command"
             raise typer.Exit(130) from None
 
 
-def _print_state(table: pd.DataFrame, store: sc.RunStore, *, exits: bool = True) -> None:
-    """Print the state of a study and reasons for failures; exit with 1 if work is left to do."""
+def _print_state(
+    table: pd.DataFrame, store: sc.RunStore, *, exits: bool = True, **only: list[Any]
+) -> None:
+    """Print the state of a study and reasons for failures; exit with 1 if work is left to do.
+
+    Only the rows with these values in these columns count.
+    """
     from skillcomp.live.status import errors
 
+    for column, values in only.items():
+        table = table[table[column].isin(values)]
     filled = table.drop(columns=["models", "note"]).dropna(axis="columns", how="all")
     if len(table):
         cells = filled.astype(object).where(filled.notna(), "-")
@@ -309,7 +314,10 @@ def _print_state(table: pd.DataFrame, store: sc.RunStore, *, exits: bool = True)
 
 _CODES = {"pass": 0, "fail": 1, "error": 2, "skipped": 3}
 _CLAUDE = "{kind: cli, program: claude}"
-_LINE = ("execution_pass_rate", "baseline_pass_rate", "no_skill_pass_rate", "delta")
+_LINE = (
+    *("execution_pass_rate", "baseline_pass_rate", "no_skill_pass_rate", "delta", "interval"),
+    *("verdict", "reason"),
+)
 _Runs = Annotated[Path, Option(help="Folder of all runs; its own .gitignore keeps it out of git.")]
 _HOME = Path("artifacts/skill-evals")
 
@@ -430,12 +438,11 @@ def evaluate(
         say(f"with {interval['n']} tasks this supports: {interval['supports']}", err=True)
     file = output or state_root / "evaluations" / f"{candidate.run_id}.json"
     evaluation.write_artefact(artefact, file)
-    line = {name: artefact[name] for name in _LINE if name in artefact}
     if interval:
         # the interval of the delta or, if there is no original skill, of the pass rate
-        line["interval"] = [interval["ci_low"], interval["ci_high"]]
-    line |= {name: artefact[name] for name in ("verdict", "reason") if name in artefact}
-    say(json.dumps(line | ({"mock": True} if mock else {})))
+        artefact = artefact | {"interval": [interval["ci_low"], interval["ci_high"]]}
+    names = (*_LINE, *(["mock"] if mock else []))
+    say(json.dumps({name: artefact[name] for name in names if name in artefact}))
     if code := _CODES[artefact["verdict"]]:
         raise typer.Exit(code)
 

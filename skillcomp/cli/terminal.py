@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from skillcomp.lint.lint_path import LintedPlace
 
-FORMATS = ("text", "github")
 COLUMNS = "Columns: "  # begins the line of a message that lists the columns of a table
 _PYTHON = r"import json, |with open\(|table = pd|own = sc|print\(sc"  # begins a line of Python
 _LINE_FEED = re.compile(rf"\n(?!- |{COLUMNS}|{_PYTHON})")

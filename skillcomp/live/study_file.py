@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from inspect import Parameter, signature
 from os import PathLike
 from os.path import exists
@@ -178,13 +178,11 @@ class _Program(_Entry):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if (self.program is None) == (self.command is None):
+        if bool(self.program) == bool(self.command) or (self.extra and self.command):
             raise _own_words(
                 "give either 'program' (claude or codex, with all that it needs) or 'command' (a "
-                "list of program and arguments of your own)."
+                "list of program and arguments of your own); 'extra' goes with 'program'."
             )
-        if self.extra and self.program is None:
-            raise _own_words("'extra' goes with 'program'; put it into command.")
         return self
 
     def maker(self, study: StudyFile, place: str) -> Any:
@@ -207,7 +205,7 @@ class _Guest(_Open):
 
     def maker(self, study: StudyFile, place: str) -> Any:
         """Load the entry point for the kind."""
-        entry = installed_kinds(self.group)[self.kind]
+        entry = entry_points(group=f"skillcomp.{self.group}")[self.kind]
         try:
             return entry.load()
         except Exception as cause:  # code of another package may raise any exception
@@ -243,11 +241,6 @@ class _Guest(_Open):
                 f"an object with {', '.join(members)}, such as a sc.live.{base}."
             )
         return made
-
-
-def installed_kinds(group: Group) -> dict[str, EntryPoint]:
-    """Return the entry points for agents or graders in installed packages, by kind."""
-    return {entry.name: entry for entry in entry_points(group=f"skillcomp.{group}")}
 
 
 def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
@@ -317,8 +310,7 @@ def _checked_entry(group: Group, value: Any) -> _Entry:
         raise _own_words(f"found {literal(value)}; write {example}.")
     kind = str(value.get("kind") or _DEFAULT_KIND.get(group, ""))
     if kind not in KINDS[group]:
-        guests = installed_kinds(group) if group in _MEMBERS else {}
-        kinds = [*KINDS[group], *sorted(guests)]
+        kinds = [*KINDS[group], *sorted(entry_points(group=f"skillcomp.{group}").names)]
         if not kind:
             raise _own_words(f"'kind' is missing; allowed: {', '.join(kinds)}.")
         if kind not in kinds:

@@ -7,10 +7,10 @@ import html
 import json
 import math
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError, model_validator
@@ -218,6 +218,7 @@ class Agent(Protocol):
     family: str | None
     settings: str
 
+    @abstractmethod
     async def ask(
         self,
         prompt: str,
@@ -248,7 +249,7 @@ class Agent(Protocol):
         """Close connections; the agent can still be used afterwards."""
 
 
-class BaseAgent(ABC):
+class BaseAgent(Agent):
     """Base class of agents: every attribute has a default, and a subclass defines `ask`.
 
     Attributes
@@ -289,11 +290,7 @@ class BaseAgent(ABC):
         super().__init_subclass__(**options)
         cls.name = cls.name or cls.__name__
 
-    @abstractmethod
-    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the reply to one prompt; see `Agent.ask`."""
-
-    async def aclose(self) -> None:  # noqa: B027 - a default, not an abstract method
+    async def aclose(self) -> None:
         """Close connections; by default there are none to close."""
 
 

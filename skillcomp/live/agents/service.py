@@ -59,7 +59,9 @@ if TYPE_CHECKING:
 MAX_RETRIES = 5
 # statuses for a wrong key, no money, no permission and an unknown model
 _FATAL_STATUS = frozenset({401, 402, 403, 404})
-NO_KEY = "not-needed"  # A local server needs no key, but the class of the client requires one.
+# A local server needs no key, but the class of the client requires one; it is too short for a
+# secret.
+NO_KEY = "no-key"
 # A 429 error with one of these words in its code means that the account has no money left, so
 # waiting does not help.
 _SPENT = ("spend_limit", "insufficient_quota", "billing")
@@ -77,7 +79,7 @@ def error_text(error: BaseException) -> str:
     # keys in the headers of a failed call are secrets, too
     for name, header in (("API_KEY", "x-api-key"), ("AUTHORIZATION", "authorization")):
         key = str(sent.get(header, "")).removeprefix("Bearer ")
-        if key != NO_KEY and redact(key) == key:
+        if redact(key) == key:
             hide({name: key})
     text = f"{head}: {getattr(error, 'api_message', None) or error}"
     return without_control(redacted_start(text, MAX_ERROR))
@@ -156,12 +158,15 @@ class CacheGate:
     def __init__(self, seconds: float) -> None:
         self._alive = seconds * _MARGIN
         self._until: defaultdict[str, float] = defaultdict(float)
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # a lock belongs to the event loop that first used it
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, defaultdict[str, asyncio.Lock]]
+        self._locks = WeakKeyDictionary()
 
     async def reply(self, prefix: str, call: Callable[[], Awaitable[Reply]]) -> Reply:
         """Make a call once the gate of its prefix is open or the call is the first."""
         if not self._is_open(prefix):
-            async with self._locks[prefix]:
+            locks = self._locks.setdefault(asyncio.get_running_loop(), defaultdict(asyncio.Lock))
+            async with locks[prefix]:
                 if not self._is_open(prefix):
                     return await self._open_after(prefix, call)
         return await self._open_after(prefix, call)
@@ -303,7 +308,7 @@ class ServiceAgent(BaseAgent):
             "a token": getattr(client, "auth_token", None),
             **(getattr(client, "_custom_headers", None) or {}),
         }
-        hide({name: key for name, key in keys.items() if isinstance(key, str) and key != NO_KEY})
+        hide({name: key for name, key in keys.items() if isinstance(key, str)})
 
     async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
         """Make one call through the SDK and return the reply, even if the call fails.
@@ -434,9 +439,7 @@ class AnthropicAgent(ServiceAgent):
         super().__init__(model, name, timeout, max_retries, client, prices, base_url)
         self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
-        self._ttl = cache_ttl
-        # a lock belongs to the event loop that first used it, so each loop needs its own CacheGate
-        self._gates: WeakKeyDictionary[asyncio.AbstractEventLoop, CacheGate] = WeakKeyDictionary()
+        self._gate = CacheGate(_SECONDS[cache_ttl])
         self.settings = settings_json(
             effort=effort or "default",
             thinking=thinking or "default",
@@ -503,9 +506,8 @@ class AnthropicAgent(ServiceAgent):
         call = partial(super()._send_body, body)
         if not (self._cache and "system" in body):
             return await call()
-        gate = self._gates.setdefault(asyncio.get_running_loop(), CacheGate(_SECONDS[self._ttl]))
         head = {k: v for k, v in body.items() if k not in ("messages", "max_tokens")}
-        return await gate.reply(whole_hash(json.dumps(head, sort_keys=True)), call)
+        return await self._gate.reply(whole_hash(json.dumps(head, sort_keys=True)), call)
 
     def _read(self, message: anthropic.types.Message) -> _Answer:
         usage, stop, error = message.usage, message.stop_reason, None
