@@ -43,6 +43,7 @@ from skillcomp.live.graders.grader import (
     ReplyForm,
     ReportReply,
     Style,
+    Without,
     answer_of,
     ask_until_read,
     blind,
@@ -406,7 +407,7 @@ class ComprehensionGrader(BaseGrader):
         style: Style = "forced",
         name: str | None = None,
         ngram: int = 6,
-        without: Sequence[str] = (),
+        without: Sequence[Without] = (),
         reply: ReplyForm = "plain",
         template: str | Path | None = None,
     ) -> None:
