@@ -273,7 +273,7 @@ def test_the_judge_reads_the_folder_and_its_verdicts_carry_goal_score_and_eviden
     (_, first), (again, _), (third, _) = agent.asked
     assert first["cell"].bounds.sandbox == "read-only"
     assert [name for name, _ in first["cell"].files] == ["run/trace.jsonl"]
-    assert "could not be used: the whole:" in again and "missing" in third
+    assert "could not be used: The reply must be one JSON object." in again and "missing" in third
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from skillcomp.live.agents.agent import (
     whole_hash,
 )
 from skillcomp.live.engine import KEPT, Engine, Judging, Recorder, do_stage
-from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
+from skillcomp.live.graders.comprehension import PairwiseGrader
 from skillcomp.live.graders.gold_answers import (
     KEY,
     PREFIX,
@@ -47,6 +47,7 @@ from skillcomp.live.graders.gold_answers import (
 )
 from skillcomp.live.graders.grader import (
     ASKED_AGAIN,
+    COMPARATOR,
     ITEM_LENGTH,
     GraderWarning,
     Judge,
@@ -829,7 +830,7 @@ class Comparisons(Judging):
             replies = self.replies[pair.key]
             last = replies[(len(replies) - 1) // each * each :]
             over = len(last) == each and last[-1].status in ("ok", "truncated")
-            is_unread = over and read_comparison(last[-1].answer or "", pair.item)[1]
+            is_unread = over and COMPARATOR.read(last[-1].answer or "", pair.item)[1]
             self.replies[pair.key] = [] if is_unread else last
         n_open = await self.do_all(pending, len(self.jobs), f"comparisons of {self.grader.name}")
         self.n_open[self.grader.name] = n_open + len(self.malformed)
