@@ -556,18 +556,18 @@ class PairwiseGrader(BaseGrader):
         reply, replies, problems = await COMPARATOR.ask(
             self.agent, item, question=case.prompt, first=texts[0], second=texts[1]
         )
-        if reply is None:
-            return Comparison(None, tuple(replies), tuple(problems), telltale)
-        place = None if reply.better == "tie" else int(reply.better)
-        judgement = PairwiseJudgement(
-            **self.identity(replies),
-            skill=first.skill,
-            case_id=case.case_id,
-            order=order,
-            first=first.attempt_id,
-            second=second.attempt_id,
-            winner=None if place is None else (first, second)[place - 1].attempt_id,
-            winner_position=place,
-            rationale=reply.rationale,
-        )
-        return Comparison(judgement, tuple(replies), (), telltale)
+        judgement = None
+        if reply is not None:
+            place = None if reply.better == "tie" else int(reply.better)
+            judgement = PairwiseJudgement(
+                **self.identity(replies),
+                skill=first.skill,
+                case_id=case.case_id,
+                order=order,
+                first=first.attempt_id,
+                second=second.attempt_id,
+                winner=None if place is None else (first, second)[place - 1].attempt_id,
+                winner_position=place,
+                rationale=reply.rationale,
+            )
+        return Comparison(judgement, tuple(replies), tuple(problems), telltale)

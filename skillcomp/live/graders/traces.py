@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, get_args
 
@@ -445,15 +446,9 @@ class TraceJudge(BaseGrader):
         visible = [(f"run/{name}", file) for name, file in files if name not in HIDDEN]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout, schema=self._schema)
         cell = Cell(attempt.case_id, "judge", files=tuple(visible), bounds=bounds)
-        text = trace_prompt(case, skill, self._asked)
-
-        def prompt(*, problems: Sequence[str]) -> GraderPrompt:
-            wrong = (f"\nYour last answer could not be used: {problem}" for problem in problems)
-            return GraderPrompt(None, "".join((text, *wrong)))
-
         reply, replies, problems = await ask_until_read(
             self.agent,
-            prompt,
+            partial(trace_prompt, case, skill, self._asked),
             None if self._schema else TraceReply,  # `cell` holds a custom schema in its `bounds`
             self._read_reply,
             usable=("ok",),
@@ -492,15 +487,19 @@ def rubric_checks(asked: _Asked = _ASKED) -> tuple[Check, ...]:
     return (*checks, whole)
 
 
-def trace_prompt(case: Case, skill: Skill, asked: _Asked = _ASKED) -> str:
+def trace_prompt(
+    case: Case, skill: Skill, asked: _Asked = _ASKED, problems: Sequence[str] = ()
+) -> GraderPrompt:
     """Return the prompt of the judging program; data in it are escaped and between tags."""
-    return _PROMPT.format(
+    text = _PROMPT.format(
         name=escape(skill.name or skill.slug),
         description=escape(skill.description),
         trigger=str(case.should_trigger).lower(),
         prompt=escape(case.prompt),
         checks="\n".join(f"- {name}: {text}" if text else f"- {name}" for name, _, text in asked),
     )
+    wrong = (f"\nYour last answer could not be used: {problem}" for problem in problems)
+    return GraderPrompt(None, "".join((text, *wrong)))
 
 
 def read_rubric_schema(file: Path) -> JsonObject:
