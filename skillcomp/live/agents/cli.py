@@ -317,9 +317,8 @@ class CliAgent(BaseAgent):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
             shape = schema.model_json_schema() if schema is not None else bounds.schema
-            if (
-                shape is not None and self._known is _OTHER
-            ):  # the program has no option for a schema
+            # other programs have no option for a schema
+            if shape is not None and self._known is _OTHER:
                 texts.append(_SHAPE.format(schema=json.dumps(shape)))
             try:
                 given = "\n\n".join(text for text in texts if text).encode()

@@ -78,25 +78,26 @@ def judge(
     text: str,
     *,
     style: Style,
+    case: Case,
     item: str,
-    checks: Sequence[Check],
     answer: str,
     overlap: Sequence[str] | None = (),
     reply: ReplyForm = "plain",
-    dimension: str = "none",
     without: Sequence[str] = (),
 ) -> tuple[dict[str, Judged], list[str]]:
     """Return the verdicts in a reply by check_id, and the problems of the reply.
 
     If the reply has a problem, no verdicts are returned. A reply in the JSON format of the
-    comprehension report must also give the `dimension` of the case, the kind of each check and the
+    comprehension report must also give the dimension of the case, the kind of each check and the
     result of the overlap check. If the overlap check failed, the reply must list the shared
     n-grams.
     """
     parsed, problem = read_json(text, reply_schema(style, reply))
     if parsed is None:
         return {}, [problem]
+    checks = case.checks
     if isinstance(parsed, ReportReply):
+        dimension = dimension_of(case)
         kinds = {check.check_id: check.check_kind for check in checks}
         own = parsed.verbatim_overlap_check
         problems = [] if str(parsed.case_id) == item else [f"case_id must be '{item}'."]
@@ -276,12 +277,11 @@ def read_reply(
     judged, problems = judge(
         text,
         style="forced",
+        case=case,
         item=item,
-        checks=case.checks,
         answer=answer,
         overlap=shared,
         reply="report",
-        dimension=dimension_of(case),
     )
     who = BaseGrader()
     who.name, who.model, who.family, who.version = grader, model, family, version
@@ -375,7 +375,7 @@ class ComprehensionGrader(BaseGrader):
         require_whole("ngram", ngram, GraderError)
         off = switched_off(without, style)
         own = read_template(template) if template is not None else None
-        if own is not None and any(name.startswith("RULE") for name in set(off) - {"RULE-6"}):
+        if own is not None and {"RULE-1", "RULE-3", "RULE-9"}.intersection(off):
             raise GraderError(
                 "without: a template of one's own says by itself which rules it tells; allowed "
                 "with template=: RULE-6, concept_field, expected_reasoning."
@@ -427,24 +427,20 @@ class ComprehensionGrader(BaseGrader):
         """
         answer, item = answer_of(attempt, case, skill), item_of(attempt, place)
         shared = self.overlap(answer, case, skill)
-        same = {**self._form, "item": item, "answer": answer, "overlap": shared}
+        same = {**self._form, "case": case, "item": item, "answer": answer, "overlap": shared}
         prompt = partial(
-            grader_prompt,
-            case=case,
-            skill=skill,
-            ngram=self._ngram,
-            template=self._template,
-            **same,
+            grader_prompt, skill=skill, ngram=self._ngram, template=self._template, **same
         )
-        read = partial(judge, checks=case.checks, dimension=dimension_of(case), **same)
         schema = reply_schema(self.style, self._form["reply"])
-        judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
+        judged, replies, problems = await ask_until_read(
+            self.agent, prompt, schema, partial(judge, **same)
+        )
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
             about["overlap"] = overlap_record(shared, n=self._ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         telltale = gives_condition_away(answer)
-        return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)
+        return Grading(verdicts, tuple(replies), tuple(problems), telltale)
 
 
 def _require_version(grader: str, version: str | None, present: str) -> None:

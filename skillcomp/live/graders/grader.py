@@ -644,9 +644,8 @@ def verdicts_of(
 
 def cost_of(replies: Sequence[Reply]) -> float | None:
     """Return the total cost of replies in US dollars; None if any cost is unknown."""
-    costs = [reply.cost_usd for reply in replies]
-    recorded = [cost for cost in costs if cost is not None]
-    return sum(recorded) if len(recorded) == len(costs) else None
+    costs = [reply.cost_usd for reply in replies if reply.cost_usd is not None]
+    return sum(costs) if len(costs) == len(replies) else None
 
 
 def failure(reply: Reply) -> VerdictStatus:

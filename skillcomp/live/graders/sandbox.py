@@ -322,11 +322,10 @@ def without_userns() -> list[str]:
 
 def _exit_code(command: Sequence[str], **options: Any) -> int | None:
     """Return the exit code of a trial; None if it cannot be started or takes too long."""
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         ended = subprocess.run(command, capture_output=True, timeout=20, cwd="/", **options)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return ended.returncode
+        return ended.returncode
+    return None
 
 
 @cache
