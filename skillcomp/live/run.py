@@ -35,7 +35,7 @@ from skillcomp.live.agents.agent import (
     whole_hash,
 )
 from skillcomp.live.engine import GOLD, KEPT, Engine, Judging, Recorder, Ruling, Tally, do_stage
-from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
+from skillcomp.live.graders.comprehension import PairwiseGrader
 from skillcomp.live.graders.gold_answers import (
     KEY,
     PREFIX,
@@ -45,6 +45,7 @@ from skillcomp.live.graders.gold_answers import (
 )
 from skillcomp.live.graders.grader import (
     ASKED_AGAIN,
+    COMPARATOR,
     ITEM_LENGTH,
     GraderWarning,
     Judge,
@@ -779,8 +780,8 @@ class Comparisons(Judging):
             # its replies and the last one is unreadable, the grader starts a new try.
             replies = self.replies[pair.key]
             last = replies[(len(replies) - 1) // each * each :]
-            is_over = len(last) == each
-            is_unread = is_over and read_comparison(last[-1].answer or "", pair.item)[1]
+            over = len(last) == each and last[-1].status in ("ok", "truncated")
+            is_unread = over and COMPARATOR.read(last[-1].answer or "", pair.item)[1]
             self.replies[pair.key] = [] if is_unread else last
         n_open = await self.do_all(pending, len(self.jobs), f"comparisons of {self.grader.name}")
         self.tally.n_open = n_open + len(self.malformed)
