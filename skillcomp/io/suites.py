@@ -40,9 +40,9 @@ from skillcomp.io.trigger_suites import (
     SuiteReader,
     is_evals,
     is_trigger_set,
-    read_evals,
+    read_listed,
     read_prompts,
-    read_trigger_set,
+    repeats,
 )
 from skillcomp.records import (
     CONCEPT_FIELDS,
@@ -206,10 +206,8 @@ def read_suite(
             content = _load_json(text, file, problems)
             if isinstance(content, dict) and _PLUGIN_KEY in content:
                 suite = _recorded_plugin_cases(content, slug or file.stem, skill)
-            elif is_trigger_set(content):
-                suite = read_trigger_set(content, file, slug, skill)
-            elif is_evals(content):
-                suite = read_evals(content, file, slug, skill)
+            elif (is_set := is_trigger_set(content)) or is_evals(content):
+                suite = read_listed(content, file, slug, skill, is_set=is_set)
             elif isinstance(content, dict):
                 suite = _Reader(slug or file.stem, skill).suite(content, file)
             else:
@@ -310,7 +308,7 @@ class _Reader(SuiteReader):
             if dimension_family(words) is not DIMENSIONS and not words & expected:
                 self.own.add(name)
         cases = [self.case(row, f"evals[{i}]", i) for i, row in enumerate(rows)]
-        self.note_repeats("evals", (case.own_id for case in cases))
+        self.problems += repeats("evals", (case.own_id for case in cases))
         ids = {case.case_id for case in cases}
         for i, case in enumerate(cases):
             other, place = case.contrast_of, f"evals[{i}] (id {case.own_id})"
@@ -417,7 +415,7 @@ class _Reader(SuiteReader):
                 self.note(place, f"{kind_in_words(listed)}; expected a list.")
             return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
-        self.note_repeats(place, (check.check_id for check, _ in read))
+        self.problems += repeats(place, (check.check_id for check, _ in read))
         odd = {check.check_id: others for check, others in read if others}
         return tuple(check for check, _ in read), odd
 
