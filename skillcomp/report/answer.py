@@ -50,7 +50,7 @@ from skillcomp.report.default_grader import (
 )
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import findings
-from skillcomp.report.phrases import is_short_of_cases, main_rows, rows_of
+from skillcomp.report.phrases import main_rows, rows_of, undetermined_rows
 from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
@@ -533,7 +533,7 @@ def _add_cases_needed(
     Skills are left out if only missing attempts or the correction make them undetermined.
     """
     decided = main_rows(into.frames["decided"])
-    undecided = decided[decided.apply(is_short_of_cases, axis=1).astype(bool)]
+    undecided = undetermined_rows(decided)
     skills = undecided["skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     into.add(

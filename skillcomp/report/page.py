@@ -54,7 +54,7 @@ from skillcomp.report.chapters import (
 from skillcomp.report.default_grader import Study, StudyOrPath, frame_of, opened
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF, findings
-from skillcomp.report.phrases import is_unconfirmed, listing, main_rows, treatment, unit_of
+from skillcomp.report.phrases import listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
 from skillcomp.skillverdicts.corrected_deltas import NAIVE
@@ -79,13 +79,13 @@ _GAP = "00-answer-gap"  # the file stem of the figure on near and far cases
 _AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
 _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
 # head of a column -> phrase of its cells
-_OF_GRADERS = {
+_OF_GRADERS: dict[str, str | tuple[str, ...]] = {
     "Grader": "{grader}",
     "Agrees with gold": "{raw_agreement:share}",
     "False passes": "{false_passes:share}",
     "False fails": "{false_fails:share}",
     "Checks passed: change": "{naive:cell}",
-    "corrected": "{best:cell}",
+    "corrected": ("{best:cell}", "{plain:cell}"),
 }
 # Without gold, verdicts have hollow symbols.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
@@ -529,8 +529,8 @@ def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) 
         others = result.frames.get("placebo")
         for row, (_, of) in zip(rows, both.iterrows(), strict=True):
             # a caveat is in the sentence and not in the cells
-            doubtful = is_unconfirmed(of) or of.get("overturned", False) or pd.isna(of["estimate"])
-            caveat = doubtful or of["verdict"] in ("helps", "hurts")
+            doubtful = say.state_of(of) in ("unconfirmed", "helps", "hurts")
+            caveat = doubtful or of.get("overturned", False) or pd.isna(of["estimate"])
             row |= {"of": of, "placebo": say.matching_row(others, of), "caveat": caveat}
     folded = [row["sentence"] for row in placebo]
     return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
