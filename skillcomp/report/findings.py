@@ -189,7 +189,10 @@ def _parts_on_skills(
     compared = frames.get("placebo"), frames.get("previous")
     yield "summary", headline_sentences(main, unchecked)
     if (overall := frames.get("overall")) is not None:
-        yield "summary", overall_sentences(overall, frames.get("overall_corrected"), main)
+        yield (
+            "summary",
+            overall_sentences(overall, frames.get("overall_corrected"), main, unchecked),
+        )
     yield "summary", _sentences_if_present("labellers", frames)
     yield "skill", row_sentences(main, unchecked, *compared)
     yield "skill", _sentences_if_present("unanswered", frames)

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from itertools import product
 from os import PathLike
 from pathlib import Path
 from platform import python_version
@@ -76,8 +75,6 @@ _BLANKS = re.compile(
 )
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _GAP = "00-answer-gap"  # the file stem of the figure on near and far cases
-_AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
-_PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
 # head of a column -> phrase of its cells
 _OF_GRADERS: dict[str, str | tuple[str, ...]] = {
     "Grader": "{grader}",
@@ -86,6 +83,19 @@ _OF_GRADERS: dict[str, str | tuple[str, ...]] = {
     "False fails": "{false_fails:share}",
     "Checks passed: change": "{naive:cell}",
     "corrected": ("{best:cell}", "{plain:cell}"),
+}
+_OF_PRICES: dict[str, str | tuple[str, ...]] = {
+    "Agent": "{agent}",
+    "Condition": "{condition}",
+    "Dollars an attempt": "{cost_usd_per_pass:amount}",
+    "Dollars a pass": "{cost_usd_per_pass:quantity}",
+    "Dollars a further pass": "{cost_usd_per_added_pass:quantity}",
+    "Seconds an attempt": "{minutes_per_pass:amount in seconds}",
+    "Seconds a pass": "{minutes_per_pass:seconds}",
+    "Seconds a further pass": "{minutes_per_added_pass:seconds}",
+    "Tokens an attempt": "{tokens_per_pass:amount}",
+    "Tokens a pass": "{tokens_per_pass:quantity}",
+    "Tokens a further pass": "{tokens_per_added_pass:quantity}",
 }
 # Without gold, verdicts have hollow symbols.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
@@ -551,20 +561,16 @@ def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
 def _price_table(price: pd.DataFrame) -> str:
     """Return a table of what an attempt, a pass and a further pass cost, by agent and condition."""
     rows = say.with_estimate(price)
-    if rows.empty:
-        return ""
-    rows[["amount_of", "per"]] = rows["measure"].str.split("_per_", expand=True)
-    once = rows[rows["per"].eq("pass")]
-    rows = pd.concat([once.assign(per="attempt", estimate=once["amount"]), rows])
-    keys = [*columns_of(rows, "agent"), "condition"]
-    wide = rows.pivot(index=keys, columns=["amount_of", "per"], values="estimate")
-    heads = [head for head in product(_AMOUNTS, _PER) if head in wide]
-    factor = {"minutes": 60}
-    columns = {
-        f"{_AMOUNTS[amount]} {_PER[per]}": wide[amount, per] * factor.get(amount, 1)
-        for amount, per in heads
-    }
-    return table(pd.DataFrame(columns).reset_index()).html()
+    by = columns_of(rows, "agent", "condition")
+    return cell_table(rows, _OF_PRICES, *by).html() if len(rows) else ""
+
+
+def _shown_and_folded(
+    rows: Sequence[Fields], below: Collection[str] = ()
+) -> tuple[list[Fields], list[str]]:
+    """Return the rows to show, and the sentences to fold: on a single subject, or in `below`."""
+    shown = [row for row in rows if pd.isna(row["about"]) and row["sentence"] not in below]
+    return shown, [row["sentence"] for row in rows if row not in shown]
 
 
 def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
@@ -585,10 +591,7 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     if graders:  # fold the sentences with numbers of the table of graders
         own = [*topics["grader"], *topics.pop("drift", []), *topics.pop("correction", [])]
         below = sentences(estimates["agreement"])[:-1]  # the last one is on how gold was drawn
-        topics["grader"] = [
-            row for row in own if row["about"] != row["about"] and row["sentence"] not in below
-        ]
-        folded["grader"] = [row["sentence"] for row in own if row not in topics["grader"]]
+        topics["grader"], folded["grader"] = _shown_and_folded(own, below)
     if "decided" in estimates:
         headlines = {screen.headline for screen in result.screens}
         topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
@@ -598,12 +601,9 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
     is_score = bool(skills) and unit_of(decided.iloc[0]) == "score"
-    limits = topics["limits"]
-    # keep sentences with a subject; in the others, `about` is NaN, which differs from itself
-    about = [row for row in limits if row["about"] == row["about"]]
-    if len(about) > 1:
-        topics["limits"] = [row for row in limits if row not in about]
-        folded["limits"] = [row["sentence"] for row in about]
+    shown, single = _shown_and_folded(topics["limits"])
+    if len(single) > 1:
+        topics["limits"], folded["limits"] = shown, single
     price = _price_table(estimates["price"]) if "price" in estimates else ""
     # these topics may have no box on the page, so their tables move to the limits
     absent = {"dimension", "structure", "trigger"} - {*topics} | ({"price"} if not price else set())

@@ -237,6 +237,11 @@ def listing(names: Iterable[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def listed(rows: pd.DataFrame, phrase: str) -> str:
+    """Return a list with the phrase of each row."""
+    return listing(phrase.format_map(fields_of(row)) for _, row in rows.iterrows())
+
+
 def reason(row: Row) -> str:
     """Return the text of ``reason`` (of a correction) or, failing that, of ``note``."""
     texts = [text.strip() for text in (row.get("reason"), row.get("note")) if isinstance(text, str)]
@@ -277,7 +282,9 @@ class Field(NamedTuple):
             return signed(number, unit="score") if form == "signed" else quantity(number)
         if form in _OF_NUMBERS:
             return _OF_NUMBERS[form](number)
-        return format(value, form) if form else called(value)
+        if form in ("", "s"):
+            return str(value) if form else called(value)
+        return format(value, form)
 
 
 _SOURCES = {"gold_only": " by gold alone", "pooled": " (error rates of all skills)"}
@@ -292,12 +299,17 @@ _OF_ROWS: dict[str, Callable[[Row], str]] = {
     "kappa": coefficient_text,
     "cell": change_text,
     "n": lambda row: f"{row['n']:,.0f}",
+    "amount": lambda row: quantity(row["amount"]),
+    "amount in seconds": lambda row: quantity(60 * row["amount"]),
+    "seconds": lambda row: quantity(60 * row["estimate"]),
+    "interval of counts": lambda row: count_range(row[["ci_low", "ci_high"]]),
     "clusters": lambda row: f"{row['n_clusters']:,.0f}",
     "reason": lambda row: reason(row),
-    "source": lambda row: _SOURCES.get(row["estimator"], ""),
+    "source": lambda row: _SOURCES.get(row.get("estimator"), ""),
     "rank": lambda row: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]",
 }
 _OF_NUMBERS: dict[str, Callable[[Any], str]] = {
+    "quantity": quantity,
     "rate": rate,
     "size": size,
     "signed": signed,
@@ -548,7 +560,7 @@ def _listed(counts: Iterable[tuple[int, str]]) -> str:
 
 
 def overall_sentences(
-    overall: pd.DataFrame, corrected: pd.DataFrame | None, main: pd.DataFrame
+    overall: pd.DataFrame, corrected: pd.DataFrame | None, main: pd.DataFrame, unchecked: bool
 ) -> Sentences:
     """Describe the change over all skills, its correction, and name the skills with a loss."""
     single = main["skill"].nunique() == 1
@@ -564,15 +576,17 @@ def overall_sentences(
             "how": loaded.get(how, how),
             "without": without(row.get("reference", "baseline")).removesuffix(" it"),
             "over": "" if single and not averaged else over,
-            "corrected": None,
+            "best": None,
         }
         if corrected is not None:
             best = marked(corrected[corrected["condition"].eq(row["condition"])])
-            best = with_estimate(best, "ci_low")
-            words["corrected"] = "not corrected"
-            if len(best) and _is_corrected(best.iloc[0]):
-                words["corrected"] = f"corrected for the grader's errors, {change(best.iloc[0])}"
-        phrase = [f"{{over:s}}{_levels_of(row)}: {{row:change}}{{row:cases}}", "; {corrected:s}"]
+            known = [best for _, best in with_estimate(best, "ci_low").iterrows()]
+            words["best"] = next(filter(_is_corrected, known), None)
+        phrase: list[str | tuple[str, ...]] = [
+            f"{{over:s}}{_levels_of(row)}: {{row:change}}{{row:cases}}"
+        ]
+        if not unchecked and unit_of(row) != "score":
+            phrase.append(("; corrected for the grader's errors, {best:change}", "; not corrected"))
         if not has_estimate(row):
             phrase = ["With {how:s}: not known, {reason:s}"]
         text = filled(phrase, fields_of(row, words))
@@ -708,11 +722,10 @@ def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> 
     for row, rows in parts if n <= _FEW or firsts.empty else ():
         text = f"{skill_and_agent(row)}: how many cases would settle it is not known."
         if len(rows):
-            alone = "by the grader alone, " if _is_corrected(row) else ""
+            by_grader = "by the grader alone, " if _is_corrected(row) else ""
             text = f"{skill_and_agent(row)}: if the change is as "
-            text += (
-                f"{'estimated' if alone else 'observed'} ({signed(rows['size'].iloc[0])}), {alone}"
-            )
+            text += f"{'estimated' if by_grader else 'observed'} "
+            text += f"({signed(rows['size'].iloc[0])}), {by_grader}"
             text += _shown_with(rows) + _PLAN.format_map(fields_of(rows.iloc[0])) + "."
         yield Sentence(text, row["skill"])
     if len(firsts):

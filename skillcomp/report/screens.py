@@ -163,18 +163,17 @@ class StudyScreen:
 
 
 def cell_table(
-    frame: pd.DataFrame, columns: Mapping[str, str | tuple[str, ...]], by: str | None = None
+    frame: pd.DataFrame, columns: Mapping[str, str | tuple[str, ...]], *by: str
 ) -> Table:
     """Return a table with one row per group or row of a frame; each cell is a filled phrase."""
-    parts = [part for _, part in frame.groupby(by or frame.index, sort=False)]
+    parts = [part for _, part in frame.groupby([*by] or frame.index, sort=False)]
     rows = []
     for part in parts:
         fields = fields_of(part.iloc[0], rows_by_name(part))
         rows.append({head: filled(("", phrase), fields) for head, phrase in columns.items()})
     cells = pd.DataFrame(rows, columns=list(columns), dtype="str")
     cells = cells[[name for name in columns if any(cells[name])]]
-    # all columns but the first are aligned as numbers
-    numeric = tuple(at > 0 for at in range(len(cells.columns)))
+    numeric = tuple(not isinstance(p, str) or ":" in p for p in map(columns.__getitem__, cells))
     return Table(cells, about="", notes=(), numeric=numeric, frame=cells)
 
 

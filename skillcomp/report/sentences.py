@@ -27,6 +27,7 @@ from skillcomp.report.phrases import (
     fields_of,
     filled,
     has_estimate,
+    listed,
     listing,
     marked,
     on_cases,
@@ -36,7 +37,6 @@ from skillcomp.report.phrases import (
     rate,
     reason,
     rows_of,
-    share,
     signed,
     size,
     treatment,
@@ -374,9 +374,14 @@ def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
         many, verb, alike = "fail", "fails", 1 - alike
     text = f"By gold {count_range(100 * alike)} % of the items {many}, so a grader that "
     text += f"{verb} every item agrees on as many and has kappa 0"
-    lower = [f"{row['grader']} ({share(row)})" for _, row in raw[raw["ci_low"] <= alike].iterrows()]
-    others = f"not shown to agree more often than that: {listing(lower)}" if lower else ""
-    yield f"{text}; {others or 'every grader is shown to agree more often than that'}."
+    lower, others = (
+        raw[raw["ci_low"] <= alike],
+        "every grader is shown to agree more often than that",
+    )
+    if len(lower):
+        names = listed(lower, "{grader:s} ({row:share})")
+        others = f"not shown to agree more often than that: {names}"
+    yield f"{text}; {others}."
     kappa = with_estimate(rows_of(agreement, "cohen_kappa"))
     order = list(kappa.sort_values("estimate", ascending=False, kind="stable")["grader"])
     if order and order != list(raw["grader"]):
@@ -418,12 +423,10 @@ def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
     pair = (f"{{{level}}}" + " against {reference}").format_map
     yield from _sorted_by_shown(rows, "A difference in agreement", "all pairs", pair)
     ranks = with_estimate(rows_of(pairs, "agreement_rank"))
-    places = [
-        f"{row[level]} {count_range(row[['ci_low', 'ci_high']])}" for _, row in ranks.iterrows()
-    ]
-    if places:
-        level = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
-        yield f"Ranks that these pairs allow ({level}): {listing(places)}."
+    if len(ranks):
+        certain = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
+        places = listed(ranks, f"{{{level}:s}} {{row:interval of counts}}")
+        yield f"Ranks that these pairs allow ({certain}): {places}."
 
 
 def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
@@ -437,8 +440,8 @@ def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
     yield f"The labellers agree with each other by AC1 {coefficient_text(known.iloc[0])}."
     rows = with_estimate(rows_of(agreement, "gwet_ac1"), "labeller")
     for labeller, part in rows[rows["labeller"].ne(ADJUDICATED)].groupby("labeller", sort=False):
-        values = [f"{row['grader']} {coefficient_text(row)}" for _, row in part.iterrows()]
-        yield f"With {labeller}, the graders agree by AC1: {listing(values)}."
+        values = listed(part, "{grader:s} {row:kappa}")
+        yield f"With {labeller}, the graders agree by AC1: {values}."
 
 
 def _shares_in_words(start: str, names: str, rates: pd.DataFrame) -> Sentences:
@@ -449,9 +452,9 @@ def _shares_in_words(start: str, names: str, rates: pd.DataFrame) -> Sentences:
         order = part.sort_values("estimate", ascending=False, kind="stable")
         if names != "goal":
             order = order[order["estimate"].gt(0)].head(_MOST)
-        shares = [f"{called(row[names])} {share(row)}" for _, row in order.iterrows()]
+        shares = listed(order, f"{{{names}}} {{row:share}}") if len(order) else "none"
         who = ", ".join(map(called, keys))
-        yield Sentence(f"{start} ({who}): {listing(shares or ['none'])}.", keys[0])
+        yield Sentence(f"{start} ({who}): {shares}.", keys[0])
 
 
 def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
@@ -608,18 +611,19 @@ def _plans_in_words(needed: pd.DataFrame) -> Iterator[str]:
         skills, general = plural(row["n_skills"], "skill"), row.get("cluster") == "skill"
         over = "" if "skill" in row else f" over {skills}"
         what += " for skills in general" if general else over
-        counts = [
-            filled([f"{{row:#case}} with {_REPEATS}"], fields_of(each))
-            for _, each in with_estimate(part).iterrows()
-        ]
+        known = with_estimate(part)
         reasons = [
             f" With {_REPEATS.format_map(fields_of(each))}: {reason(each)}."
             for _, each in part[part["estimate"].isna()].iterrows()
         ]
         text = f"To show {what} with {rate(row['power'])} power"
-        study = f"a study needs {listing(counts or [''])} of each condition"
-        study += f" from {skills}" if general else ""
-        yield f"{text}, {study if counts else 'no number of cases can be given'}.{''.join(reasons)}"
+        study = "no number of cases can be given"
+        if len(known):
+            counts = listed(known, f"{{row:#case}} with {_REPEATS}")
+            study = (
+                f"a study needs {counts} of each condition{f' from {skills}' if general else ''}"
+            )
+        yield f"{text}, {study}.{''.join(reasons)}"
 
 
 def _repeats_in_words(repeats: pd.DataFrame) -> Iterator[str]:
@@ -712,11 +716,10 @@ def _unanswered_in_words(unanswered: pd.DataFrame) -> Sentences:
 
 
 def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
-    counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
-    n = addressing["n"].sum()
+    counts, n = listed(addressing, "{n:,} under {condition:s}"), addressing["n"].sum()
     yield Sentence(
         f"{plural(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
-        f"by 'ignore the rubric' ({listing(counts)}): a person should read the verdicts."
+        f"by 'ignore the rubric' ({counts}): a person should read the verdicts."
     )
 
 
