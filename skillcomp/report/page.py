@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from platform import python_version
@@ -75,27 +76,16 @@ _BLANKS = re.compile(
 )
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _GAP = "00-answer-gap"  # the file stem of the figure on near and far cases
+_AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
+_PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
 # head of a column -> phrase of its cells
-_OF_GRADERS: dict[str, str | tuple[str, ...]] = {
+_OF_GRADERS: dict[str, say.Part] = {
     "Grader": "{grader}",
     "Agrees with gold": "{raw_agreement:share}",
     "False passes": "{false_passes:share}",
     "False fails": "{false_fails:share}",
     "Checks passed: change": "{naive:cell}",
     "corrected": ("{best:cell}", "{plain:cell}"),
-}
-_OF_PRICES: dict[str, str | tuple[str, ...]] = {
-    "Agent": "{agent}",
-    "Condition": "{condition}",
-    "Dollars an attempt": "{cost_usd_per_pass:amount}",
-    "Dollars a pass": "{cost_usd_per_pass:quantity}",
-    "Dollars a further pass": "{cost_usd_per_added_pass:quantity}",
-    "Seconds an attempt": "{minutes_per_pass:amount in seconds}",
-    "Seconds a pass": "{minutes_per_pass:seconds}",
-    "Seconds a further pass": "{minutes_per_added_pass:seconds}",
-    "Tokens an attempt": "{tokens_per_pass:amount}",
-    "Tokens a pass": "{tokens_per_pass:quantity}",
-    "Tokens a further pass": "{tokens_per_added_pass:quantity}",
 }
 # Without gold, verdicts have hollow symbols.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
@@ -561,15 +551,29 @@ def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
 def _price_table(price: pd.DataFrame) -> str:
     """Return a table of what an attempt, a pass and a further pass cost, by agent and condition."""
     rows = say.with_estimate(price)
-    by = columns_of(rows, "agent", "condition")
-    return cell_table(rows, _OF_PRICES, *by).html() if len(rows) else ""
+    if rows.empty:
+        return ""
+    rows[["amount_of", "per"]] = rows["measure"].str.split("_per_", expand=True)
+    once = rows[rows["per"].eq("pass")]
+    rows = pd.concat([once.assign(per="attempt", estimate=once["amount"]), rows])
+    keys = [*columns_of(rows, "agent"), "condition"]
+    wide = rows.pivot(index=keys, columns=["amount_of", "per"], values="estimate")
+    heads = [head for head in product(_AMOUNTS, _PER) if head in wide]
+    factor = {"minutes": 60}
+    columns = {
+        f"{_AMOUNTS[amount]} {_PER[per]}": wide[amount, per] * factor.get(amount, 1)
+        for amount, per in heads
+    }
+    return table(pd.DataFrame(columns).reset_index()).html()
 
 
 def _shown_and_folded(
     rows: Sequence[Fields], below: Collection[str] = ()
 ) -> tuple[list[Fields], list[str]]:
     """Return the rows to show, and the sentences to fold: on a single subject, or in `below`."""
-    shown = [row for row in rows if pd.isna(row["about"]) and row["sentence"] not in below]
+    shown = [
+        row for row in rows if not isinstance(row["about"], str) and row["sentence"] not in below
+    ]
     return shown, [row["sentence"] for row in rows if row not in shown]
 
 

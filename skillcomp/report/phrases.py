@@ -299,17 +299,13 @@ _OF_ROWS: dict[str, Callable[[Row], str]] = {
     "kappa": coefficient_text,
     "cell": change_text,
     "n": lambda row: f"{row['n']:,.0f}",
-    "amount": lambda row: quantity(row["amount"]),
-    "amount in seconds": lambda row: quantity(60 * row["amount"]),
-    "seconds": lambda row: quantity(60 * row["estimate"]),
     "interval of counts": lambda row: count_range(row[["ci_low", "ci_high"]]),
     "clusters": lambda row: f"{row['n_clusters']:,.0f}",
     "reason": lambda row: reason(row),
-    "source": lambda row: _SOURCES.get(row.get("estimator"), ""),
+    "source": lambda row: _SOURCES.get(str(row.get("estimator")), ""),
     "rank": lambda row: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]",
 }
 _OF_NUMBERS: dict[str, Callable[[Any], str]] = {
-    "quantity": quantity,
     "rate": rate,
     "size": size,
     "signed": signed,
@@ -349,7 +345,8 @@ def fields_of(row: Row, more: Mapping[str, Any] | None = None) -> dict[str, Fiel
     return {str(name): Field(value, unit_of(row)) for name, value in fields.items()}
 
 
-Phrase: TypeAlias = Iterable[str | tuple[str, ...]]
+Part: TypeAlias = str | tuple[str, ...]  # Texts, of which the first known one is said.
+Phrase: TypeAlias = Iterable[Part]
 
 
 def filled(phrase: Phrase, fields: Mapping[str, Field]) -> str:
@@ -392,7 +389,7 @@ _VERBS = {
     "undetermined": ("is undetermined", "are undetermined"),
 }
 # a verdict, or what keeps a skill undetermined -> the reason, and a phrase of the sentence
-_REASONS: dict[str, str | tuple[str, ...]] = {
+_REASONS: dict[str, Part] = {
     "teaching": "{row:limits} is above the margin of {margin:size}",
     "helps": "{row:limits} excludes 0, but not a gain within the margin",
     "redundant": "{row:limits} adds little to {reference_rate:rate}",
@@ -572,7 +569,7 @@ def overall_sentences(
     for _, row in overall.iterrows():
         own = main[main["condition"].eq(row["condition"])]
         how = treatment(row["condition"], row.get("reference"))
-        words = {
+        words: Fields = {
             "how": loaded.get(how, how),
             "without": without(row.get("reference", "baseline")).removesuffix(" it"),
             "over": "" if single and not averaged else over,
@@ -582,9 +579,7 @@ def overall_sentences(
             best = marked(corrected[corrected["condition"].eq(row["condition"])])
             known = [best for _, best in with_estimate(best, "ci_low").iterrows()]
             words["best"] = next(filter(_is_corrected, known), None)
-        phrase: list[str | tuple[str, ...]] = [
-            f"{{over:s}}{_levels_of(row)}: {{row:change}}{{row:cases}}"
-        ]
+        phrase: list[Part] = [f"{{over:s}}{_levels_of(row)}: {{row:change}}{{row:cases}}"]
         if not unchecked and unit_of(row) != "score":
             phrase.append(("; corrected for the grader's errors, {best:change}", "; not corrected"))
         if not has_estimate(row):

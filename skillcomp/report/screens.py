@@ -16,6 +16,7 @@ from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.overlap.candidates import COPIES
 from skillcomp.report.default_grader import StudyData, StudyEstimates, first_grader, in_order_of
 from skillcomp.report.phrases import (
+    Part,
     fields_of,
     filled,
     listing,
@@ -162,18 +163,17 @@ class StudyScreen:
         return lines
 
 
-def cell_table(
-    frame: pd.DataFrame, columns: Mapping[str, str | tuple[str, ...]], *by: str
-) -> Table:
+def cell_table(frame: pd.DataFrame, columns: Mapping[str, Part], by: str | None = None) -> Table:
     """Return a table with one row per group or row of a frame; each cell is a filled phrase."""
-    parts = [part for _, part in frame.groupby([*by] or frame.index, sort=False)]
+    parts = [part for _, part in frame.groupby(by or frame.index, sort=False)]
     rows = []
     for part in parts:
         fields = fields_of(part.iloc[0], rows_by_name(part))
         rows.append({head: filled(("", phrase), fields) for head, phrase in columns.items()})
     cells = pd.DataFrame(rows, columns=list(columns), dtype="str")
     cells = cells[[name for name in columns if any(cells[name])]]
-    numeric = tuple(not isinstance(p, str) or ":" in p for p in map(columns.__getitem__, cells))
+    phrases = [columns[str(name)] for name in cells]
+    numeric = tuple(not isinstance(phrase, str) or ":" in phrase for phrase in phrases)
     return Table(cells, about="", notes=(), numeric=numeric, frame=cells)
 
 
