@@ -670,7 +670,7 @@ def with_corrections(
         counts the labelled cases. ``labels_needed`` is the number of further labelled cases after
         which a verdict is expected (NaN if unknown, infinite if labels on all cases are too few).
         The columns with the prefix ``moved_`` are the corrected minus the uncorrected values;
-        :class:`skillcomp.skillverdicts.decide_on_cases.Claim` needs them.
+        :class:`skillcomp.skillverdicts.decide_and_compare_cases.Claim` needs them.
     """
     rows = _checked_rows(deltas, corrected, by, value)
     rates = rows[rows["measure"].eq(f"rate_{value}")]

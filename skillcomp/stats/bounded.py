@@ -645,7 +645,7 @@ def bounded_mean(
 
     See Also
     --------
-    skillcomp.stats.bounded_studies : Means of thousands of simulated studies.
+    sides_of_null : Sides of a null on which the intervals of simulated studies are.
 
     Notes
     -----
