@@ -419,13 +419,11 @@ def report(
 
     paths = None
     if notebook:
-        stems = {path.stem: path for path in find_notebooks()}
-        for name in notebook:
-            if not any(name in (stem, stem[:2]) for stem in stems):
-                require_known(
-                    "report: there is no notebook", name, stems, StudyError, label="there"
-                )
-        paths = [p for stem, p in stems.items() if not {stem, stem[:2]}.isdisjoint(notebook)]
+        named = {word: path for path in find_notebooks() for word in (path.stem, path.stem[:2])}
+        stems = sorted({path.stem for path in named.values()})
+        for name in set(notebook) - named.keys():
+            require_known("report: there is no notebook", name, stems, StudyError, label="there")
+        paths = sorted({named[name] for name in notebook})
     with studies.warnings_as_notes(None):
         page = sc.report.build(
             sc.datasets.path("pilot") if data is None else data,

@@ -296,9 +296,8 @@ def _print_state(
         say(cells.to_string(index=False, float_format="{:.4f}".format), lines=True)
     else:
         say("nothing has been asked yet")
-    noted = table.dropna(subset="note")
-    # An agent has one row per condition, all with the same note, so print the note once.
-    noted = noted[noted["stage"].eq("grade") | ~noted.duplicated(["stage", "name", "note"])]
+    # an agent has one row per condition, all with the same note
+    noted = table.dropna(subset="note").drop_duplicates(["stage", "name", "round", "note"])
     for stage, name, number, note in noted[["stage", "name", "round", "note"]].to_numpy():
         say(f"note: {_display_name(stage, name, number)}: {note}")
     here = errors(store).merge(table[["stage", "name", "round"]].drop_duplicates())

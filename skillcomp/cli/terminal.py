@@ -77,10 +77,10 @@ def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = Fals
             say(f"{severity}: {rows['reason'].iloc[0]} [{rule}]", err=err)
             for message, group in rows.groupby("message", sort=False):
                 say(f"  {', '.join(group['place'].unique())}: {message}", err=err)
-    numbers = [(int(linted.findings["severity"].eq(n).sum()), n) for n in ("error", "warning")]
-    counts = ", ".join(plural(n, noun) for n, noun in numbers if n) or "no problems"
-    hint = " (--advice shows them)" if numbers[1][0] and not with_warnings else ""
-    say(f"{linted.description}: {counts}{hint}", err=err)
+    numbers = linted.findings["severity"].value_counts()
+    counts = [plural(numbers[noun], noun) for noun in ("error", "warning") if numbers.get(noun)]
+    hint = " (--advice shows them)" if numbers.get("warning") and not with_warnings else ""
+    say(f"{linted.description}: {', '.join(counts) or 'no problems'}{hint}", err=err)
 
 
 # Matches the entry of a parameter in a docstring: its name, its type, and its indented text.
