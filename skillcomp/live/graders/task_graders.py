@@ -355,7 +355,6 @@ class SuiteGrader(_TaskGrader):
                     "SuiteGrader: tasks are scored by a rubric; give agent=, a model."
                 )
             self.set_agent(agent)
-            self._judges["llm-rubric"] = LlmRubric(agent)
         if "pytest" in kinds:
             judge = Pytest(source, trust=trust, timeout=timeout)
             self._judges["pytest"] = judge
@@ -381,7 +380,10 @@ class SuiteGrader(_TaskGrader):
         if self.kind == "mock":
             return Judgement(True, 1.0, "mock: nothing was judged")
         assert check.judge is not None
-        return await self._judges[check.judge.type].judge(case, check, answer, item)
+        kind = check.judge.type
+        # the agent may be that of a copy of this grader, which records the replies
+        judge = LlmRubric(self.agent) if kind == "llm-rubric" else self._judges[kind]
+        return await judge.judge(case, check, answer, item)
 
 
 def _read_fixtures(folder: Path) -> dict[str, bytes]:
