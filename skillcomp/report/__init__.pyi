@@ -1,7 +1,7 @@
 from .answer import Answer as Answer
 from .answer import answer as answer
-from .answer import decided_skills as decided_skills
 from .case_pages import write_case_pages as write_case_pages
+from .decided import decided_skills as decided_skills
 from .default_grader import default_grader as default_grader
 from .default_grader import default_reference as default_reference
 from .default_grader import first_grader as first_grader

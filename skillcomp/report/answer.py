@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -25,11 +25,9 @@ from skillcomp import (
     triggers,
 )
 from skillcomp.contrast import BoundedValue, Bounds
-from skillcomp.correction.delta_and_rate import delta_with_rates
 from skillcomp.deltas.paired_deltas_and_price import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, argument, require_known
 from skillcomp.frames.check_sets import Checks
-from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.outcomes import UNANSWERED
 from skillcomp.frames.reference_labels import CALIBRATION, RESULTS, Drawn, compared_rows
@@ -39,6 +37,7 @@ from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement_and_consistency import FOUR
+from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import (
     StudyData,
     StudyEstimates,
@@ -54,7 +53,6 @@ from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import findings
 from skillcomp.report.phrases import main_rows, rows_of, undetermined_rows
 from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
-from skillcomp.skillverdicts.decide_and_compare_cases import NEEDED
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 
@@ -267,7 +265,7 @@ def answer(
     )
     if value == "score" and grader is None:
         grader = next(iter(sorted(verdicts.loc[verdicts["score"].notna(), "grader"])), None)
-    chosen = default_grader(verdicts, grader, gold=gold) if data.graders else ""
+    chosen = default_grader(verdicts, grader, gold=gold) if grader or data.graders else ""
     if grader is None and not labelled and len(data.graders) > 1:
         done = f"no gold says which is right: {chosen} counts; {argument('fact grader')} chooses"
         change = Change("graders", ", ".join(data.graders), done, 0)
@@ -302,12 +300,12 @@ def answer(
     shared: Fields = {"cases": cases, "checks": checks, **draw}
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
-    corrected = _with_failed_ends(verdicts[needed], mine, attempts)
-    rates = _corrected_rates(mine, corrected, gold, by=by, reference=reference, correct=shared)
+    corrected = with_failed_ends(verdicts[needed], mine, attempts)
+    rates = corrected_rates(mine, corrected, gold, by=by, reference=reference, correct=shared)
 
     def decide(results: StudyEstimates, other: float) -> None:
         try:
-            decided, reason = _decided_with(
+            decided, reason = decided_with(
                 mine,
                 *rates,
                 by=by,
@@ -385,106 +383,6 @@ def answer(
         return Answer(sentences, every, named, chosen, facts, screens, by_case, with_margin)
 
     return with_margin(margin)
-
-
-def decided_skills(
-    outcomes: pd.DataFrame,
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
-    attempts: pd.DataFrame,
-    *,
-    by: Sequence[str] = ("skill",),
-    reference: str = "baseline",
-    correct: Mapping[str, Any],
-    decide: Mapping[str, Any],
-) -> tuple[pd.DataFrame, str]:
-    """Decide on skills with corrected deltas or, without gold, by the grader alone.
-
-    Parameters
-    ----------
-    outcomes : pandas.DataFrame
-        Outcomes by one grader, from :func:`skillcomp.frames.outcomes`.
-    verdicts : pandas.DataFrame
-        The verdicts of this grader. If gold was drawn by verdict, the verdicts of all graders.
-    gold, attempts : pandas.DataFrame
-        Gold labels (empty if there are none) and the attempts that were planned.
-    by : sequence of str, default ("skill",)
-        Columns that identify a row.
-    reference : str, default "baseline"
-        The condition that the others are compared with.
-    correct, decide : mapping
-        Further arguments of :func:`skillcomp.correction.delta` and of
-        :func:`skillcomp.skillverdicts.decide`.
-
-    Returns
-    -------
-    decided : pandas.DataFrame
-        The rows of :func:`skillcomp.skillverdicts.decide`.
-    reason : str
-        Why no verdict is corrected or confirmed although there is gold; otherwise empty.
-    """
-    how: Fields = {"by": list(by), "reference": reference}
-    verdicts = _with_failed_ends(verdicts, outcomes, attempts)
-    corrected, reason = _corrected_rates(outcomes, verdicts, gold, **how, correct=correct)
-    decided, reason = _decided_with(outcomes, corrected, reason, **how, **decide)
-    if decided.empty:
-        what = f"all answers are under {reference}" if len(outcomes) else "no answers are graded"
-        raise StudyError(f"{what}. A comparison needs two conditions.")
-    return decided, reason
-
-
-def _decided_with(
-    outcomes: pd.DataFrame, corrected: pd.DataFrame | None, reason: str, **how: Any
-) -> tuple[pd.DataFrame, str]:
-    """Decide with the result of :func:`_corrected_rates`; if that fails, decide without it."""
-    try:
-        return skillverdicts.decide(outcomes, corrected=corrected, **how), reason
-    except SkillcompError as error:
-        if corrected is None or corrected.empty:
-            raise
-        return skillverdicts.decide(outcomes, corrected=corrected.iloc[:0], **how), str(error)
-
-
-def _corrected_rates(
-    outcomes: pd.DataFrame,
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
-    *,
-    by: Sequence[str],
-    reference: str,
-    correct: Mapping[str, Any],
-) -> tuple[pd.DataFrame | None, str]:
-    """Return the argument ``corrected=`` of `decide`, and the reason if a correction failed.
-
-    `verdicts` are those of :func:`_with_failed_ends`. If the correction fails, the argument has no
-    rows; otherwise the reason is empty. Without gold, the argument is None.
-    """
-    if gold.empty:
-        return None, ""
-    try:
-        corrected = delta_with_rates(
-            verdicts, gold, reference=reference, by=["grader", *by], value="passed", **correct
-        )
-    except SkillcompError as error:
-        return pd.DataFrame(columns=[*by, *NEEDED]), str(error)
-    return corrected[corrected["grader"].isin(outcomes["grader"])].drop(columns="grader"), ""
-
-
-def _with_failed_ends(
-    verdicts: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame
-) -> pd.DataFrame:
-    """Add failed verdicts for attempts with status timeout, truncated or refused but no verdict."""
-    ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
-    judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
-    fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]
-    fails = fails.dropna(subset="passed")
-    if fails.empty:
-        return verdicts
-    shared = [name for name in verdicts.columns if name in fails.columns and name != "score"]
-    checks = verdicts[[*CASE, "check_id"]].drop_duplicates()
-    rows = fails[shared].merge(checks, on=CASE).assign(status="ok", passed=False)
-    kept = verdicts[~verdicts["attempt_id"].isin(fails["attempt_id"])]
-    return pd.concat([kept, rows.astype({"passed": "boolean"})], ignore_index=True)
 
 
 def _answer_on_triggers(estimates: StudyEstimates, data: StudyData) -> Answer:
