@@ -556,14 +556,14 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
     """Estimate the win rates of one group, with one row per pair of names."""
     for (side, opponent), judged in part.groupby(["_side", "_opponent"], sort=True):
         decided = judged.dropna(subset="_result")
-        result = decided["_result"]
+        result, n_dropped = decided["_result"], len(judged) - len(decided)
         about = {
             "side": side,
             "opponent": opponent,
             "n_wins": result.gt(TIE).sum(),
             "n_losses": result.lt(TIE).sum(),
             "n_ties": result.eq(TIE).sum(),
-            "n_dropped": len(judged) - len(decided),
+            "n_dropped": n_dropped,
         }
         if decided.empty:
             missing = undefined("", "no comparison has a verdict", how["ci_level"], 0.0)
@@ -576,8 +576,8 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
         values, clusters = by_case["mean"].to_numpy(), by_case.index.get_level_values("_cluster")
         arm = Arm(values, by_case["size"].to_numpy())
         rate = bounded_mean(values, clusters, quantity=RATES, arms=[arm], null=0.5, **how)
-        n_dropped = plural(about["n_dropped"], "comparison")
-        notes = [f"{n_dropped} without a verdict left out" if about["n_dropped"] else ""]
+        lost = f"{plural(n_dropped, 'comparison')} without a verdict left out"
+        notes = [lost if n_dropped else ""]
         if pairs["size"].eq(1).mean() > 0.5:
             share, n = decided["_side_first"].mean(), len(decided)
             name, share = (side, share) if share >= 0.5 else (opponent, 1.0 - share)
