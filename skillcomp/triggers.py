@@ -221,7 +221,7 @@ def controls(
     table = _instruments(checked, names)
     notes = (
         join_notes(
-            _DEAD.format(row.offered) if row.dead is True else "",
+            _DEAD.format(row.offered) if row.dead is not pd.NA and row.dead else "",
             "it is not known whether an explicit call fired it" if row.dead is pd.NA else "",
             "fired at a prompt that no skill should answer" if row.alarm else "",
         )

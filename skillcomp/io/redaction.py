@@ -155,15 +155,14 @@ class _Needles:
 class _Secrets:
     """The secrets of a process and all their forms."""
 
-    def __init__(self, labels: Mapping[str, str]) -> None:
-        longest = max(
-            (len(secret.encode("utf-8", "surrogatepass")) for secret in labels), default=0
-        )
+    def __init__(self, labels: Sequence[tuple[str, str]]) -> None:
+        sizes = (len(secret.encode("utf-8", "surrogatepass")) for secret, _ in labels)
+        longest = max(sizes, default=0)
         self.overlap = _EXPANSION * longest + _MARGIN
         forms: dict[bytes, str] = {}
         # a form of which little is left without separators, such as "1-2-3-4-5", keeps them
         self.plain: dict[bytes, str] = {}
-        for secret, label in labels.items():
+        for secret, label in labels:
             # an encoded text, too, can contain an escape
             for form in (each for raw in _forms(secret) for each in (raw, _decoded(raw))):
                 squeezed = _squeezed(form)
@@ -253,12 +252,6 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
         yield group[0][0], max(end for _, end, _ in group), longest[2]
 
 
-def _byte_forms(secret: str) -> tuple[bytes, ...]:
-    forward = secret.encode("utf-8", "surrogatepass")
-    wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
-    return (forward, json.dumps(secret)[1:-1].encode(), forward[::-1], *wide)
-
-
 def _forms(secret: str) -> Iterator[bytes]:
     """Yield the forms of a secret, with their escapes."""
     for text in (secret, secret[::-1]):
@@ -266,7 +259,9 @@ def _forms(secret: str) -> Iterator[bytes]:
             yield plain.encode("utf-8", "surrogatepass")
     yield quote(secret.encode("utf-8", "surrogatepass"), safe="").encode()
     yield escape(secret).encode("utf-8", "surrogatepass")
-    for data in _byte_forms(secret):
+    forward = secret.encode("utf-8", "surrogatepass")
+    wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
+    for data in (forward, json.dumps(secret)[1:-1].encode(), forward[::-1], *wide):
         yield from (data, data.hex().encode())
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
             yield from _cores(data, encode, size, bits)
@@ -327,11 +322,7 @@ def is_secret_name(name: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not _ORDINARY_NAME.fullmatch(name)
 
 
-@lru_cache(maxsize=32)
-def _compiled(labels: tuple[tuple[str, str], ...]) -> _Secrets:
-    return _Secrets(dict(labels))
-
-
+_compiled = lru_cache(maxsize=32)(_Secrets)
 _fixed: ContextVar[_Secrets | None] = ContextVar("fixed", default=None)
 
 

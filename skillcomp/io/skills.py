@@ -219,12 +219,8 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
     if len(front) > MAX_FRONT:
         size = f"{len(front):,} characters of front matter"
         raise SkillError(f"{file}: {size}; allowed: at most {MAX_FRONT:,}.")
-
-    def guard(root: yaml.Node | None) -> None:
-        _guard_size(root)
-        problems.extend(_repeated_keys(root))
-
     # the parsed text begins with the line feed after line 1 of the file
+    guard = partial(_guard_nodes, problems=problems)
     loaded, _ = parse_yaml(front, file, SkillError, guard, _BROKEN)
     if loaded is None:
         return {}
@@ -235,11 +231,11 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
     return {str(key): value for key, value in loaded.items()}
 
 
-def _guard_size(root: yaml.Node | None) -> None:
+def _guard_nodes(root: yaml.Node | None, problems: list[str]) -> None:
     """Raise an error if the front matter has too many values once aliases are expanded.
 
     The check runs before the YAML is loaded. Every use of an alias or merge key counts. Lone
-    surrogates are rejected, too.
+    surrogates are rejected, too. Repeated keys are problems.
     """
     for count, node in enumerate(expanded_nodes(root), start=1):
         if count > MAX_NODES:
@@ -247,15 +243,11 @@ def _guard_size(root: yaml.Node | None) -> None:
         if isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
             why = "half of a surrogate pair, which is no character"
             raise ConstructorError(None, None, why, node.start_mark)
-
-
-def _repeated_keys(root: yaml.Node | None) -> Iterator[str]:
     pairs = root.value if isinstance(root, yaml.MappingNode) else ()
-    concepts = [value for key, value in pairs if key.value == "concept"]
-    for node in (root, *concepts):
+    for node in (root, *(value for key, value in pairs if key.value == "concept")):
         for key, word, first in repeated_keys(node):
             before = f"stands already in line {first}; the later one counts"
-            yield f"line {key.start_mark.line + 1}: the key '{word}' {before}."
+            problems.append(f"line {key.start_mark.line + 1}: the key '{word}' {before}.")
 
 
 def _text_field(value: Any, key: str, problems: list[str]) -> str:

@@ -253,13 +253,13 @@ def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) ->
     cases = []
     for name, files in content[_PLUGIN_KEY].items():
         case = yaml.safe_load(files.get("case.yaml", "")) or {}
-        prompt = frontmatter.loads(files["prompt.md"]) if "prompt.md" in files else None
-        named = {**case, **(prompt.metadata if prompt else {})}
+        prompt = frontmatter.loads(files.get("prompt.md", ""))
+        named = {**case, **prompt.metadata}
         listed = [str(grader.get("name")) for grader in case.get("graders") or []]
         stems = [Path(file).stem for file in files if file.startswith("graders/")]
         rule = {"type": "claude plugin eval"}
         checks = [Check(check_id=each, rule=rule) for each in dict.fromkeys([*listed, *stems])]
-        text = prompt.content if prompt else str(case.get("prompt", ""))
+        text = prompt.content or str(case.get("prompt", ""))
         ident = named.get("name") or name.rpartition("/")[2]
         cases.append(Case(case_id=f"{slug}/{ident}", prompt=text.strip(), checks=tuple(checks)))
     skill = skill or str(content.get("plugin") or slug)

@@ -315,7 +315,11 @@ def _findings_in(
     record: Skill | Suite, file: Path, read: _Read, root: Path | None = None
 ) -> list[Finding]:
     """Return the findings about a skill or a suite, first those of its reader."""
-    findings = [Finding(*message) for message in _reader_messages(record.problems)]
+    findings = [
+        Finding(rule, problem)
+        for problem in record.problems
+        if (rule := next(rule for words, rule in _RULES.items() if re.search(words, problem)))
+    ]
     if isinstance(record, Skill):
         findings += skill_findings(record, read.suites)
         findings += filter(None, [read.shared.get(record.slug)])
@@ -326,13 +330,6 @@ def _findings_in(
             folder = file if file.is_dir() else file.parent
             findings += (Finding(*message) for message in in_process_messages(record, folder))
     return [entry.in_file(file) for entry in findings]
-
-
-def _reader_messages(problems: Sequence[str]) -> RuleMessages:
-    """Yield the problems that a reader reports, unless the lint reports them too."""
-    for problem in problems:
-        if rule := next(rule for words, rule in _RULES.items() if re.search(words, problem)):
-            yield rule, problem
 
 
 def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
