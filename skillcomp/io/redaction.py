@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from html import escape
 from html.entities import html5
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 import numpy as np
@@ -53,7 +53,24 @@ _EXPANSION, _MARGIN = 24, 1024
 _ANCHOR, _STEP = 8, 4  # Length of the parts of forms that are looked up, and their distance.
 _SHIFT = np.uint64(64 - 17)  # The lookup table has 2**17 entries.
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, for multiplicative hashing
-_ROUNDS = 6  # Maximum number of encodings inside one another that are resolved.
+_ROUNDS = 3  # Maximum number of encodings inside one another that are resolved.
+
+
+class _Rule(NamedTuple):
+    """An escape: bytes of which it contains at least one, its pattern, and the byte for a match."""
+
+    markers: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+    # without a function, the markers are the escapes, and they stand for blanks
+    value: Callable[[re.Match[bytes]], bytes] | None = None
+
+    def applied(self, data: bytes) -> bytes:
+        for marker in self.markers:
+            if marker in data:
+                if self.value is not None:
+                    return self.pattern.sub(self.value, data)
+                data = data.replace(marker, b" ")
+        return data
 
 
 _ENTITIES = {
@@ -61,31 +78,49 @@ _ENTITIES = {
     for name, text in html5.items()
     if name.endswith(";") and len(text) == 1 and " " <= text <= "~"
 }
+
+
+def _byte_of_hex(match: re.Match[bytes]) -> bytes:
+    return bytes((int(match[match.lastindex or 0], 16),))
+
+
+def _byte_of_entity(match: re.Match[bytes]) -> bytes:
+    if match[1]:
+        return bytes((int(match[1]),))
+    return bytes((int(match[2], 16),)) if match[2] else _ENTITIES[match[0]]
+
+
 # Backslashes are left out, so the other escapes with a backslash need no rule, at any depth of JSON
 # inside JSON. Signs that replace control characters stand for blanks, too.
-_LINE_BREAKS = re.compile(rb"\\[nrt]|\xe2\x90\x80|\xef\xbf\xbd")
-# Each alternative begins with a letter of its own, so that a text without them is searched fast.
-_CODES = re.compile(
-    # all backslashes belong to the escape: two of them before u006e must not leave \n behind
-    rb"\\(?<!\\\\)\\*+(?:u00([0-7][0-9A-Fa-f])|U000000([0-7][0-9A-Fa-f])"
-    rb"|u\{0*([0-7]?[0-9A-Fa-f])\}|x([0-9A-Fa-f]{2}))"
-    rb"|%(?:u00)?([0-9A-Fa-f]{2})"
-    rb"|&(?=[#A-Za-z])(?:#0*(?P<decimal>3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6])"
-    rb"|#[xX]0*([2-7][0-9A-Fa-f])|"
-    + b"|".join(re.escape(name[1:-1]) for name in sorted(_ENTITIES, reverse=True))
-    + b");"
+_LINE_BREAKS = _Rule(
+    (b"\\n", b"\\r", b"\\t", "\u2400".encode(), "\ufffd".encode()),
+    re.compile(rb"\\[nrt]|\xe2\x90\x80|\xef\xbf\xbd"),
+)
+_CODES = (
+    _Rule(
+        (b"\\u", b"\\U"),
+        # all backslashes belong to the escape: two of them before u006e must not leave \n behind
+        re.compile(
+            rb"(?<!\\)\\++(?:u00([0-7][0-9A-Fa-f])|U000000([0-7][0-9A-Fa-f])"
+            rb"|u\{0*([0-7]?[0-9A-Fa-f])\})"
+        ),
+        _byte_of_hex,
+    ),
+    _Rule((b"\\x",), re.compile(rb"(?<!\\)\\++x([0-9A-Fa-f]{2})"), _byte_of_hex),
+    _Rule((b"%",), re.compile(rb"%(?:u00)?([0-9A-Fa-f]{2})"), _byte_of_hex),
+    _Rule(
+        (b"&",),
+        re.compile(
+            rb"&(?=[#A-Za-z])(?:#0*(3[2-9]|[4-9][0-9]|1[01][0-9]|12[0-6])"
+            rb"|#[xX]0*([2-7][0-9A-Fa-f])|"
+            + b"|".join(re.escape(name[1:-1]) for name in sorted(_ENTITIES, reverse=True))
+            + b");"
+        ),
+        _byte_of_entity,
+    ),
 )
 # In a dump of bytes, each can have a prefix, as in ``0x73, 0x6b``.
-_PREFIX = re.compile(b"0x")
-
-
-def _byte_of(match: re.Match[bytes]) -> bytes:
-    """Return the byte that an escape stands for; a blank for a line break or prefix."""
-    if match.lastindex:
-        return bytes((int(match[match.lastindex], 10 if match.lastgroup else 16),))
-    return _ENTITIES.get(match[0], b" ")
-
-
+_PREFIX = _Rule((b"0x",), re.compile(b"0x"))
 # Bytes that are left out before a text is searched: blanks, separators between encoded bytes, and
 # NUL, which is every second byte of English text in UTF-16.
 _DROPPED = b" \t\n\r\f\v\0\\:,+-"
@@ -106,15 +141,22 @@ class _Mapped:
         self.starts = np.arange(len(data), dtype=np.int32) if starts is None else starts
         self.ends = self.starts + 1 if ends is None else ends
 
-    def decoded(self, rule: re.Pattern[bytes]) -> _Mapped:
+    def decoded(self, rule: _Rule) -> _Mapped:
+        matches = list(rule.pattern.finditer(self.data))
+        if not matches:
+            return self
         array, ends = np.frombuffer(self.data, np.uint8).copy(), self.ends.copy()
-        is_kept = np.ones(len(array), bool)
-        for match in rule.finditer(self.data):
-            # the first byte of each escape stands for the escape; the others are left out
-            first, end = match.span()
-            array[first], ends[first] = _byte_of(match)[0], ends[end - 1]
-            is_kept[first + 1 : end] = False
-        return _Mapped(array[is_kept].tobytes(), self.starts[is_kept], ends[is_kept])
+        first = np.array([match.start() for match in matches])
+        last = np.array([match.end() - 1 for match in matches])
+        values = b" " if rule.value is None else b"".join(map(rule.value, matches))
+        array[first] = np.frombuffer(values, np.uint8)
+        ends[first] = ends[last]
+        # the first byte of each escape stands for the escape; the others are left out
+        change = np.zeros(len(array) + 1, np.int8)
+        change[first + 1] += 1
+        change[last + 1] -= 1
+        kept = np.flatnonzero(np.cumsum(change[:-1], dtype=np.int8) == 0)
+        return _Mapped(array[kept].tobytes(), self.starts[kept], ends[kept])
 
     def squeezed(self) -> _Mapped:
         kept = np.flatnonzero(_IS_KEPT[np.frombuffer(self.data, np.uint8)])
@@ -155,16 +197,16 @@ class _Needles:
 class _Secrets:
     """The secrets of a process and all their forms."""
 
-    def __init__(self, labels: Sequence[tuple[str, str]]) -> None:
-        sizes = (len(secret.encode("utf-8", "surrogatepass")) for secret, _ in labels)
-        longest = max(sizes, default=0)
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        longest = max(
+            (len(secret.encode("utf-8", "surrogatepass")) for secret in labels), default=0
+        )
         self.overlap = _EXPANSION * longest + _MARGIN
         forms: dict[bytes, str] = {}
         # a form of which little is left without separators, such as "1-2-3-4-5", keeps them
         self.plain: dict[bytes, str] = {}
-        for secret, label in labels:
-            # an encoded text, too, can contain an escape
-            for form in (each for raw in _forms(secret) for each in (raw, _decoded(raw))):
+        for secret, label in labels.items():
+            for form in _forms(secret):
                 squeezed = _squeezed(form)
                 if len(squeezed) >= _MIN_SECRET:
                     forms.setdefault(squeezed, label)
@@ -219,18 +261,22 @@ class _Secrets:
                     yield at + start, at + end, self.needles.labels[form]
 
 
-def _stages(block: bytes) -> Iterator[tuple[re.Pattern[bytes] | None, bytes]]:
+def _stages(block: bytes) -> Iterator[tuple[_Rule | None, bytes]]:
     """Yield a block, then each rule that changes it and the result, until no code is left."""
     yield None, block
-    has_codes = True
-    # a code can stand for a part of another escape
-    for rule in (*(_LINE_BREAKS, _CODES) * _ROUNDS, _PREFIX):
-        if has_codes or rule is _PREFIX:
-            decoded = rule.sub(_byte_of if rule is _CODES else b" ", block)
-            has_codes = decoded != block or rule is _LINE_BREAKS
+    for _ in range(_ROUNDS):
+        has_codes = False
+        for rule in (_LINE_BREAKS, *_CODES):
+            decoded = rule.applied(block)
             if decoded != block:
+                has_codes |= rule in _CODES
                 block = decoded
                 yield rule, block
+        # a code can stand for a part of another escape
+        if not has_codes:
+            break
+    if (decoded := _PREFIX.applied(block)) != block:
+        yield _PREFIX, decoded
 
 
 def _decoded(block: bytes) -> bytes:
@@ -252,19 +298,26 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
         yield group[0][0], max(end for _, end, _ in group), longest[2]
 
 
-def _forms(secret: str) -> Iterator[bytes]:
-    """Yield the forms of a secret, with their escapes."""
-    for text in (secret, secret[::-1]):
-        for plain in (text, json.dumps(text)[1:-1], text.replace('"', '""')):
-            yield plain.encode("utf-8", "surrogatepass")
-    yield quote(secret.encode("utf-8", "surrogatepass"), safe="").encode()
-    yield escape(secret).encode("utf-8", "surrogatepass")
+def _byte_forms(secret: str) -> tuple[bytes, ...]:
     forward = secret.encode("utf-8", "surrogatepass")
     wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
-    for data in (forward, json.dumps(secret)[1:-1].encode(), forward[::-1], *wide):
+    return (*dict.fromkeys((forward, json.dumps(secret)[1:-1].encode())), forward[::-1], *wide)
+
+
+def _forms(secret: str) -> Iterator[bytes]:
+    """Yield the forms of a secret, as they are after escapes are resolved."""
+    for text in (secret, secret[::-1]):
+        for plain in (text, json.dumps(text)[1:-1], text.replace('"', '""')):
+            form = plain.encode("utf-8", "surrogatepass")
+            yield from (form, _decoded(form))
+    yield quote(secret.encode("utf-8", "surrogatepass"), safe="").encode()
+    yield escape(secret).encode("utf-8", "surrogatepass")
+    for data in _byte_forms(secret):
         yield from (data, data.hex().encode())
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
-            yield from _cores(data, encode, size, bits)
+            for form in _cores(data, encode, size, bits):
+                # an encoded text can by chance contain an escape
+                yield from (form, _decoded(form))
 
 
 def _cores(data: bytes, encode: Callable[[bytes], bytes], size: int, bits: int) -> Iterator[bytes]:
@@ -322,7 +375,11 @@ def is_secret_name(name: str) -> bool:
     return bool(_SECRET_NAME.search(name)) and not _ORDINARY_NAME.fullmatch(name)
 
 
-_compiled = lru_cache(maxsize=32)(_Secrets)
+@lru_cache(maxsize=32)
+def _compiled(labels: tuple[tuple[str, str], ...]) -> _Secrets:
+    return _Secrets(dict(labels))
+
+
 _fixed: ContextVar[_Secrets | None] = ContextVar("fixed", default=None)
 
 

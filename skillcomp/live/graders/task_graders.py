@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from skillcomp.errors import GraderError
 from skillcomp.io.files import JsonObject, digest, read_own, whole_text
@@ -382,7 +382,7 @@ class SuiteGrader(_TaskGrader):
         assert check.judge is not None
         kind = check.judge.type
         # the agent may be that of a copy of this grader, which records the replies
-        judge = LlmRubric(self.agent) if kind == "llm-rubric" else self._judges[kind]
+        judge = self._judges.get(kind) or LlmRubric(cast(Agent, self.agent))
         return await judge.judge(case, check, answer, item)
 
 
