@@ -133,8 +133,8 @@ def ends_of(value: str, bounds: Bounds) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
-    """Raise FrameError for an unknown value, and for bounds that do not contain all scores."""
+def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> tuple[float, float]:
+    """Return the ends of a value; raise FrameError if it is unknown, or if a score is outside."""
     ends = ends_of(value, bounds)
     if value not in get_args(BoundedValue):
         words = [] if value in AMOUNTS else [*get_args(BoundedValue), *AMOUNTS]
@@ -145,64 +145,58 @@ def check_bounds(outcomes: pd.DataFrame, value: str, bounds: Bounds) -> None:
             + suggest(str(value), words)
         )
     if value != "score":
-        return
+        return ends
     require_columns(outcomes, ["score"], "value=")
     least, most = outcomes["score"].min(), outcomes["score"].max()
     if least < ends[0] or most > ends[1]:
         found = f"found {ends}, but scores run from {least:g} to {most:g}"
         raise FrameError(f"{argument('bounds')}: {found}; allowed: {_ALLOWED}.")
+    return ends
 
 
 def case_table(
-    outcomes: pd.DataFrame, *, by: By = (), cluster: str = "case", weight: str | None = None
+    outcomes: pd.DataFrame,
+    *,
+    by: By = (),
+    cluster: str = "case",
+    weight: str | None = None,
+    value: str = "passed",
+    bounds: Bounds = None,
 ) -> pd.DataFrame:
     """Aggregate checked outcomes to one row per ``by``, case and condition.
 
-    The columns are those of :func:`attempt_cells`, then n (number of attempts with an outcome),
-    n_passed, share (mean share of checks passed; NaN if no attempt has a share), n_shares (number
-    of attempts with a share) and n_checks (largest number of checks of an attempt; NaN if no
-    number is known). ``passed_low`` and ``passed_high`` bound the number of passes
-    among the attempts without an outcome. ``share_low`` and ``share_high`` bound the sum of the
-    shares of the attempts without a share. ``retried`` and ``first`` are those of
-    :func:`_with_retries`. If any attempt has a score, n_scores counts these in a cell, scores is
-    their mean, and score_variance the mean squared deviation from it.
+    The columns are those of :func:`level_table`, then those of ``_NUMBERS`` that are known of the
+    value: ``_low`` and ``_high`` are the mean if all attempts without a value have their lowest
+    or highest possible one, ``_n_checks`` is the largest number of checks of an attempt, and
+    ``_retried`` and ``_first`` are those of :func:`_with_retries`. Scores between ``bounds``
+    become numbers from 0 to 1.
     """
+    lowest, highest = ends_of(value, bounds)
+    values = (outcomes[value].to_numpy(float) - lowest) / (highest - lowest)
     table, code = attempt_cells(outcomes, listed(by), cluster)
-    table = _with_runs(_with_retries(table, code, outcomes), code, outcomes)
+    table = _with_runs(_with_retries(table, code, outcomes), code, outcomes, value)
+    table = _with_levels(table, code, values)
 
-    def totals(values: Any) -> Any:
-        return np.bincount(code, weights=values, minlength=len(table))
+    def totals(numbers: Any) -> Any:
+        return np.bincount(code, weights=numbers, minlength=len(table))
 
-    passed, share = outcomes["passed"], outcomes["share_passed"].to_numpy(float)
-    has_outcome, has_share = passed.notna().to_numpy(), ~np.isnan(share)
-    n_shares, sums = totals(has_share), totals(np.where(has_share, share, 0.0))
-    bounds = {}
-    n_absent = table["size"] - totals(None)
-    table["is_scored"] = totals(outcomes["score"].notna() & ~has_outcome) > 0
-    for name, value, present in (
-        ("passed", "passed", has_outcome),
-        ("share", "share_passed", has_share),
-    ):
-        low, high = attempt_bounds(outcomes, value)
-        bounds[f"{name}_low"] = totals(np.where(present, 0.0, low))
-        bounds[f"{name}_high"] = totals(np.where(present, 0.0, high)) + n_absent
-    scores = outcomes["score"].to_numpy(float)
-    if (scored := ~np.isnan(scores)).any():
-        n = totals(scored)
-        known = np.where(n > 0, n, np.nan)
-        means = totals(np.where(scored, scores, 0.0)) / known
-        squares = totals(np.where(scored, scores - means[code], 0.0) ** 2)
-        bounds |= {"n_scores": n, "scores": means, "score_variance": squares / known}
+    ends: Any = (0.0, 1.0) if value == "score" else attempt_bounds(outcomes, value)
+    low, high = (totals(np.where(np.isnan(values), end, values)) for end in ends)
+    n, level, squares = table["_n"], table["_level"], table["_level"]
+    if value == "score":  # the first attempts are known by their passes only
+        squares = totals(np.nan_to_num(values) ** 2) / n.where(n > 0)
+        table["_first"] = np.nan
     of_attempt = outcomes["n_checks"].to_numpy(float)
     n_checks = np.full(len(table), np.nan)
     np.fmax.at(n_checks, code, np.where(of_attempt > 0, of_attempt, np.nan))
     table = table.assign(
-        n_checks=n_checks,
-        n=totals(has_outcome).astype(np.int64),
-        n_passed=totals(passed.to_numpy(bool, na_value=False)),
-        share=np.divide(sums, n_shares, out=np.full(len(sums), np.nan), where=n_shares > 0),
-        n_shares=n_shares,
-        **bounds,
+        is_scored=totals(outcomes["score"].notna() & outcomes["passed"].isna()) > 0,
+        _mixed=mixed_of_case(level, None if value == "share_passed" else n, squares),
+        _squares=squares,
+        _fewest=n,
+        _n_checks=n_checks,
+        _low=low / table["size"],
+        _high=(high + table["size"] - totals(None)) / table["size"],
     )
     return _with_weights(table, outcomes, weight)
 
@@ -212,8 +206,8 @@ def _with_retries(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd
 
     Under a condition, attempts were retries if at least three cases have more than one attempt and
     in nine of ten of these the last attempt passes and all before it fail. Attempts are in the
-    order of their repeats or, without these, of their rows. ``retried`` is True for a case that
-    stopped at its first pass under such a condition. ``first`` is 1 if the first attempt passed,
+    order of their repeats or, without these, of their rows. ``_retried`` is True for a case that
+    stopped at its first pass under such a condition. ``_first`` is 1 if the first attempt passed,
     under all conditions; it is NaN in a study without retries. Nothing was planned beyond the
     attempts of such a study, so none is missing.
     """
@@ -226,15 +220,15 @@ def _with_retries(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd
     condition = pd.factorize(table["condition"])[0][cells]
     n_several, n_stopped = (np.bincount(condition, n) for n in (n_rows > 1, stopped & (n_rows > 1)))
     retried = (n_several >= _RETRIED_CASES) & (n_stopped >= _RETRIED_SHARE * n_several - 1e-9)
-    table = table.assign(retried=False, first=np.nan)
+    table = table.assign(_retried=False, _first=np.nan)
     if retried.any():
-        table.loc[cells, "retried"] = stopped & retried[condition]
-        table.loc[cells, "first"] = passed[order[start]]
+        table.loc[cells, "_retried"] = stopped & retried[condition]
+        table.loc[cells, "_first"] = passed[order[start]]
         table.loc[cells, "size"] = n_rows
     return table
 
 
-def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.DataFrame:
+def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame, value: str) -> pd.DataFrame:
     """Add the value of each repeat to the rows of a case table, if the repeats have names."""
     if NAMED_REPEATS not in outcomes:
         return table
@@ -242,13 +236,10 @@ def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame) -> pd.Da
     repeat, names = pd.factorize(outcomes["repeat"].where(named), sort=True)
     if len(names) < FEWEST_RUNS:
         return table
-    parts = [table]
-    for value in get_args(BoundedValue):
-        runs = np.full((len(table), len(names)), np.nan)
-        values = outcomes[value].to_numpy(float)
-        runs[code[repeat >= 0], repeat[repeat >= 0]] = values[repeat >= 0]
-        parts.append(pd.DataFrame(runs, table.index).add_prefix(f"_{value} "))
-    return pd.concat(parts, axis=1)
+    runs = np.full((len(table), len(names)), np.nan)
+    values = outcomes[value].to_numpy(float)
+    runs[code[repeat >= 0], repeat[repeat >= 0]] = values[repeat >= 0]
+    return table.join(pd.DataFrame(runs, table.index).add_prefix(f"_{value} "))
 
 
 def level_table(
@@ -256,13 +247,17 @@ def level_table(
 ) -> pd.DataFrame:
     """Average values of attempts, such as seconds, to one row per ``by``, case and condition.
 
-    The columns are those of :func:`attempt_cells`, then ``_level``, ``_n`` and ``_size``, see
-    :meth:`Units.of`.
+    The columns are those of :func:`attempt_cells`, then ``_level``, ``_n``, ``_size`` and
+    ``_absent``, see :meth:`Units.of`.
     """
-    table, code = attempt_cells(frame, by, cluster)
+    return _with_levels(*attempt_cells(frame, by, cluster), values.to_numpy(float))
+
+
+def _with_levels(table: pd.DataFrame, code: Ints, values: Floats) -> pd.DataFrame:
+    """Add the mean of the known values to each cell, and how many there are and should be."""
     sums, n = (
         np.bincount(code, weights=weights, minlength=len(table))
-        for weights in (values.fillna(0.0), values.notna())
+        for weights in (np.nan_to_num(values), ~np.isnan(values))
     )
     level = np.where(n > 0, sums / np.maximum(n, 1), np.nan)
     return table.assign(_level=level, _n=n, _size=table["size"], _absent=table["absent"])
@@ -797,7 +792,8 @@ class Units:
         Parameters
         ----------
         table : pandas.DataFrame
-            Result of :func:`skillcomp.contrast.case_table`.
+            Result of :func:`case_table` for the same ``value`` and ``bounds``, or another table of
+            levels.
         by, average : sequence of str
             Columns that group the rows, and columns to average within each case.
         arm : sequence of str
@@ -817,7 +813,11 @@ class Units:
             Columns with one value in each unit that become facts of the units.
         """
         low, high = ends_of(value, bounds)
-        table = _with_numbers(table, value, low, high - low)
+        every = table.columns.union([f"_{name}" for name in _NUMBERS], sort=False)
+        table = table.reindex(columns=every).reset_index(drop=True)
+        is_row = table[["_level", "_size"]].notna().any(axis=1)
+        table["_row"] = table.index.where(is_row)
+        table["_squares"] = table["_squares"].fillna(table["_level"])
         names = [name for name in table if str(name).startswith(f"_{value} ")]
         runs = table[[] if nested else names].to_numpy(float)
         if nested:
@@ -862,10 +862,6 @@ class Units:
         """Return the arms in which the group has rows, in the order of `arms`."""
         sizes = self.numbers["size"][self._rows_of_group(group)]
         return [self.arms[j] for j in np.flatnonzero(~np.isnan(sizes).all(axis=0))]
-
-    def cases_of_group(self, group: int) -> Any:
-        """Return the number of the case of each unit of a group."""
-        return self.facts["case"][self._rows_of_group(group)]
 
     def _rows_of_group(self, group: int) -> slice:
         return slice(self.start[group], self.start[group + 1])
@@ -1008,20 +1004,22 @@ def compared_units(
     facts: Sequence[str] = (),
     cluster: str = "case",
     weight: str | None = None,
-    **how: Any,
+    **of_value: Any,
 ) -> tuple[pd.DataFrame, Units]:
     """Return the outcomes that :func:`compared_outcomes` has checked, and their units.
 
-    ``facts`` names columns with one value in each case that become facts of the units. ``how``
+    ``facts`` names columns with one value in each case that become facts of the units. ``of_value``
     contains ``value`` and ``bounds``.
     """
-    checked = compared_outcomes(outcomes, by, what, reference=reference, average=average, **how)
-    how["average"] = average or ()
-    table = case_table(checked, by=[*by, *how["average"]], cluster=cluster, weight=weight)
+    checked = compared_outcomes(
+        outcomes, by, what, reference=reference, average=average, **of_value
+    )
+    keys = [*by, *(average or ())]
+    table = case_table(checked, by=keys, cluster=cluster, weight=weight, **of_value)
     if lacking := [name for name in facts if name not in table]:
         rows = checked.drop_duplicates(CASE)[[*CASE, *lacking]]
         table = table.merge(rows, on=CASE, validate="m:1")
-    return checked, Units.of(table, by, facts=facts, **how)
+    return checked, Units.of(table, by, facts=facts, average=average or (), **of_value)
 
 
 def contrasts_with(units: Units, reference: str) -> list[Contrast]:
@@ -1037,45 +1035,6 @@ def contrasts_with(units: Units, reference: str) -> list[Contrast]:
         for group, values in enumerate(units.groups)
         for condition in ordered((key[0] for key in units.arms_of_group(group)), reference)
     ]
-
-
-def _with_numbers(table: pd.DataFrame, value: str, lowest: float, span: float) -> pd.DataFrame:
-    """Add the columns of ``_NUMBERS`` to a case table, for one value of its attempts.
-
-    Scores from ``lowest``, in a range of ``span``, become numbers from 0 to 1.
-    """
-    if value == "level":
-        columns = table.columns.union([f"_{name}" for name in _NUMBERS])
-        table = table.reindex(columns=columns).reset_index(drop=True)
-        is_row = table[["_level", "_size"]].notna().any(axis=1)
-        return table.assign(_row=table.index.where(is_row), _squares=table["_level"])
-    if value == "passed":
-        n, total, name = table["n"], table["n_passed"], "passed"
-        level = squares = total / n.where(n > 0)
-    elif value == "share_passed":
-        n, level, name = table["n_shares"], table["share"], "share"
-        total, squares = level.fillna(0.0) * n, level
-    else:
-        if "n_scores" not in table:
-            table = table.assign(n_scores=0, scores=np.nan, score_variance=np.nan)
-        n, level = table["n_scores"], (table["scores"] - lowest) / span
-        squares = table["score_variance"] / span**2 + level**2
-        total, name = level.fillna(0.0) * n, "score"
-        # the first attempts are known by their passes only
-        table = table.assign(score_low=0.0, score_high=table["size"] - n, first=np.nan)
-    names = ("n_checks", "size", "absent", "retried", "first")
-    own = {f"_{name}": table[name] for name in names}
-    return table.assign(
-        **own,
-        _level=level,
-        _mixed=mixed_of_case(level, None if value == "share_passed" else n, squares),
-        _squares=squares,
-        _fewest=n,
-        _n=n,
-        _row=np.arange(len(table)),
-        _low=(total + table[f"{name}_low"]) / table["size"],
-        _high=(total + table[f"{name}_high"]) / table["size"],
-    )
 
 
 def _averaged_within_arms(
@@ -1444,7 +1403,6 @@ def between(
     *,
     strata: Sequence[str] = (),
     least: int = 1,
-    shared: bool = True,
     ci_level: float = 0.95,
     interval: IntervalRule = "adaptive",
 ) -> Gap:
@@ -1465,10 +1423,6 @@ def between(
         Without names, all units are one stratum.
     least : int
         With fewer cases than this in one of the groups, the intervals are NaN.
-    shared : bool
-        Whether clusters are shared by the groups. Otherwise the groups count as independent, and
-        the limits of the difference are those of both means by square-and-add (MOVER); without
-        strata only.
     ci_level, interval
         Level and rule of the intervals.
 
@@ -1495,22 +1449,22 @@ def between(
         cases = cases.rows(groups.transform("nunique").eq(2).to_numpy())
     second = cases.facts[column] == values[1]
     sizes = [int((~second).sum()), int(second.sum())]
-    how: Fields = {"ci_level": ci_level, "interval": interval}
-    how["quantity"] = _quantity(_span(part.weights))
-    if not shared:
-        sides = [cases.rows(side) for side in (~second, second)]
-        samples = [s.sample(s.facts["cluster"], is_share=units.is_share) for s in sides]
-        means = [_interval_in_unit(mean, part) for mean in bounded_means(samples, **how)]
-        return Gap([*means, means[1].minus(means[0])], sizes, cases, part, n_dropped)
     if min(sizes) < least:
         counts = (*sizes, sum(sizes))
-        nothing = [undefined("", "", ci_level=ci_level, n=float(n)) for n in counts]
-        return Gap(nothing, sizes, cases, part, n_dropped)
-    sample = cases.sample(cases.facts["cluster"], is_share=units.is_share)
-    how["arms"] = [replace(arm, mixed=None) for arm in sample.arms]
-    stratum = cases.facts["stratum"]
-    intervals = standardised_gap(sample.values, second, stratum, sample.clusters, **how)
-    means = [_interval_in_unit(mean, part) for mean in intervals]
+        means = [undefined("", "", ci_level=ci_level, n=float(n)) for n in counts]
+    else:
+        sample = cases.sample(cases.facts["cluster"], is_share=units.is_share)
+        intervals = standardised_gap(
+            sample.values,
+            second,
+            cases.facts["stratum"],
+            sample.clusters,
+            quantity=_quantity(_span(part.weights)),
+            arms=[replace(arm, mixed=None) for arm in sample.arms],
+            ci_level=ci_level,
+            interval=interval,
+        )
+        means = [_interval_in_unit(mean, part) for mean in intervals]
     return Gap(means, sizes, cases, part, n_dropped)
 
 

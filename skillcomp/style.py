@@ -341,21 +341,18 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     number = float(value)
     if not np.isfinite(number):
         return "∞" if number > 0 else "−∞"
-    sign = "+" if signed and number > 0 else ""
-    if unit in ("rate", "points"):
-        text = f"{100 * number:{sign}.{digits}f}"
-    elif unit == "percentage points":
-        text = f"{number:{sign}.{digits}f}"
+    # the limit of an interval of counts can be a fraction; a small limit is shown with decimals
+    half = abs(number) < 10 and number != round(number)
+    form = ",.0f" if abs(number) >= 1000 else ".3g"
+    if unit in ("rate", "points", "percentage points"):
+        form, number = f".{digits}f", number if unit == "percentage points" else 100 * number
     elif unit == "coefficient":
-        text = re.sub(r"^([+-]?)0\.", r"\1.", f"{number:{sign}.2f}")
+        form = ".2f"
     elif unit in ("count", "tokens"):
-        # the limit of an interval of counts can be a fraction; a small limit is shown with decimals
-        half = abs(number) < 10 and number != round(number)
-        text = f"{number:{sign}.{digits}f}" if half else f"{number:{sign},.0f}"
-    elif abs(number) >= 1000:
-        text = f"{number:{sign},.0f}"
-    else:
-        text = f"{number:{sign}.3g}"
+        form = f".{digits}f" if half else ",.0f"
+    text = f"{number:{'+' if signed and number > 0 else ''}{form}}"
+    if unit == "coefficient":
+        text = re.sub(r"^([+-]?)0\.", r"\1.", text)
     if not re.search(r"[1-9]", text):
         text = text.lstrip("+-")
     return text.replace("-", "\N{MINUS SIGN}") + (" %" if unit == "rate" else "")
@@ -562,31 +559,23 @@ def save(
     target = Path(path)
     stem = re.sub(r"\.(pdf|png)$", "", target.name)
     target.parent.mkdir(parents=True, exist_ok=True)
-    kinds = ("pdf", "png", "svg", "tex", "txt", "json")
-    pdf, png, svg, snippet, caption_file, provenance_file = (
-        target.parent / f"{stem}.{kind}" for kind in kinds
-    )
-    # dates and program names would differ between runs; each format has its own key for them
-    dates = {pdf: {"CreationDate": None}, png: {"Software": None}}
+    # drawn in memory, because matplotlib leaves half a file on a full disk
+    pdf, png = BytesIO(), BytesIO()
     with use(), _layout_at_rest(fig):
-        for picture, metadata in dates.items():
-            # draw in memory, because matplotlib leaves half a file on a full disk
-            drawn = BytesIO()
-            fig.savefig(drawn, format=picture.suffix[1:], metadata=metadata)
-            replace_file(picture, drawn.getvalue())
-        replace_file(svg, _titled_svg(fig, stem))
-        cut = _between_panels(fig)
-    tables, frames = [], {}
+        # dates and program names would differ between runs
+        fig.savefig(pdf, format="pdf", metadata={"CreationDate": None})
+        fig.savefig(png, format="png", metadata={"Software": None})
+        svg, cut = _titled_svg(fig, stem), _between_panels(fig)
+    files, frames = {".pdf": pdf.getvalue(), ".png": png.getvalue()}, {}
     for name, frame in data.items():
         plain_index = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
-        text = as_csv(frame, index=not plain_index)
-        tables.append(target.parent / f"{stem}-{name}.csv")
-        replace_file(tables[-1], text)
+        table = as_csv(frame, index=not plain_index)
+        files[f"-{name}.csv"] = table
         frames[name] = {
-            "file": tables[-1].name,
+            "file": f"{stem}-{name}.csv",
             "rows": len(frame),
             "columns": [str(column) for column in frame.columns],
-            "sha256": sha256(text).hexdigest(),
+            "sha256": sha256(table).hexdigest(),
         }
     words = describe(data, lead=caption or f"{_subject_of(fig)}.")
     provenance = {
@@ -599,11 +588,16 @@ def save(
         "versions": {name: version(name) for name in _PACKAGES},
         "store": fingerprint,
     }
-    text = json.dumps(provenance, indent=2, ensure_ascii=False).encode()
-    replace_file(provenance_file, text + b"\n")
-    replace_file(caption_file, words.encode() + b"\n")
-    replace_file(snippet, latex_figure(stem, words, float(fig.get_size_inches()[0])).encode())
-    return [pdf, png, *tables, svg, snippet, caption_file, provenance_file]
+    files |= {
+        ".svg": svg,
+        ".tex": latex_figure(stem, words, float(fig.get_size_inches()[0])).encode(),
+        ".txt": f"{words}\n".encode(),
+        ".json": (json.dumps(provenance, indent=2, ensure_ascii=False) + "\n").encode(),
+    }
+    paths = [target.parent / f"{stem}{end}" for end in files]
+    for path, content in zip(paths, files.values(), strict=True):
+        replace_file(path, content)
+    return paths
 
 
 def _between_panels(fig: Figure) -> float | None:

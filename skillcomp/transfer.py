@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from skillcomp import deltas
-from skillcomp.bias.feature_effects import features, known_attempts
+from skillcomp.bias.features_and_perturbations import features, known_attempts
 from skillcomp.contrast import (
     MISSING,
     BoundedValue,
@@ -25,8 +25,8 @@ from skillcomp.contrast import (
     missing_note,
     slope,
 )
-from skillcomp.deltas.condition_rates import contrasts_of_rates
-from skillcomp.deltas.paired_deltas import OwnWords, contrast_rows, in_own_words
+from skillcomp.deltas.paired_deltas_and_price import OwnWords, contrast_rows, in_own_words
+from skillcomp.deltas.unpaired_rates_and_pass_k import contrasts_of_rates
 from skillcomp.errors import FrameError, literal, plural
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
@@ -41,7 +41,7 @@ from skillcomp.frames.estimates import (
     require_columns,
     row,
 )
-from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.bounded import IntervalRule, mixed_of_case
 from skillcomp.stats.results import NAN, Fields, join_notes
 
 __all__ = ["contrast", "curve", "gap", "hedging", "rates"]
@@ -509,14 +509,16 @@ def contrast(
     for measure, values in right.items():
         counted = ~(pairs["mutual"] & (measure == "only_original_right"))
         seen, possible = known & counted, values.fillna(True) & counted
-        sums = {"size": counted, "n": seen, "n_passed": possible & seen}
-        tables.append(pairs.assign(measure=measure, **sums, passed_high=possible & ~seen))
+        sums = {"_size": counted, "_n": seen, "_low": possible & seen, "_high": possible}
+        tables.append(pairs.assign(measure=measure, **sums))
     keys = [*names, "measure", "mutual", *CASE, "cluster", "condition"]
-    sums = grouped(pd.concat(tables), keys)[["size", "n", "n_passed", "passed_high"]].sum()
-    table = sums.astype("float64").reset_index()
-    unknown = dict.fromkeys(["n_checks", "first"], NAN)
-    table = table.assign(passed_low=0.0, absent=False, retried=False, **unknown)
-    units = Units.of(table, names, arm=["condition", "measure"], facts=["mutual"])
+    sums = grouped(pd.concat(tables), keys)[["_size", "_n", "_low", "_high"]].sum()
+    sums = sums.astype("float64")
+    n, level = sums["_n"], sums["_low"] / sums["_n"]
+    sums = sums.assign(_level=level, _fewest=n, _mixed=mixed_of_case(level, n))
+    sums[["_low", "_high"]] = sums[["_low", "_high"]].div(sums["_size"], axis=0)
+    how: Fields = {"arm": ["condition", "measure"], "facts": ["mutual"], "value": "level"}
+    units = Units.of(sums.reset_index(), names, **how)
     contrasts = []
     for group, about in enumerate(units.groups):
         arms = units.arms_of_group(group)
@@ -547,7 +549,7 @@ def _twin_attempts(outcomes: pd.DataFrame, names: list[str]) -> pd.DataFrame:
     both = pd.DataFrame(ends, index=cases.index).assign(skill=cases["skill"])
     # if two cases name each other, keep one of the two rows
     cases = cases.assign(mutual=both.duplicated(keep=False))[~both.duplicated()]
-    keys = list(dict.fromkeys([*names, "condition", "skill", "repeat"]))
+    keys = listed([*names, "condition", "skill", "repeat"])
     # Several attempts of a case may have the same repeat, or none. Number them, because otherwise
     # each of them would be matched with every such attempt of the other case.
     outcomes = outcomes.assign(turn=grouped(outcomes, [*keys, "case_id"]).cumcount())

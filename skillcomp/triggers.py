@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillcomp import deltas
 from skillcomp.contrast import Contrast, Units
-from skillcomp.deltas.paired_deltas import contrast_rows
+from skillcomp.deltas.paired_deltas_and_price import contrast_rows
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
@@ -218,22 +218,34 @@ def controls(
     checked = _checked_invocations(
         invocations, cases, names, "triggers.controls", needs_truth=False, with_controls=True
     )
-    rows = []
-    for values, group in groups(checked[checked["prompt_kind"].eq(CONTROL)], names):
-        calls = group.loc[group["should"].eq(1.0), "did"]
-        others = group.loc[_is_for_no_skill(group), "did"]
-        counts = {"n_calls": calls.count(), "n_called": int(calls.sum())}
-        counts |= {"n_others": others.count(), "n_false_alarms": int(others.sum())}
-        is_dead = bool(calls.sum() == 0) if calls.count() else pd.NA
-        notes = [
-            _DEAD.format(values["offered"]) if is_dead is True else "",
-            "it is not known whether an explicit call fired it" if is_dead is pd.NA else "",
-            "fired at a prompt that no skill should answer" if others.sum() else "",
-        ]
-        rows.append(values | counts | {"dead": is_dead, "note": join_notes(*notes)})
-    numbers = ["n_calls", "n_called", "n_others", "n_false_alarms"]
-    table = pd.DataFrame(rows, columns=[*names, *numbers, "dead", "note"])
-    return table.astype({**dict.fromkeys(numbers, "int64"), "dead": "boolean", "note": "str"})
+    table = _instruments(checked, names)
+    notes = (
+        join_notes(
+            _DEAD.format(row.offered) if row.dead is not pd.NA and row.dead else "",
+            "it is not known whether an explicit call fired it" if row.dead is pd.NA else "",
+            "fired at a prompt that no skill should answer" if row.alarm else "",
+        )
+        for row in table.itertuples()
+    )
+    return table.drop(columns="alarm").assign(note=pd.Series(notes, table.index, dtype="str"))
+
+
+def _instruments(invocations: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return one row per group of controls: counts, ``dead`` and ``alarm``; see `controls`."""
+    controls = invocations[invocations["prompt_kind"].eq(CONTROL).fillna(False).astype(bool)]
+    for_no_skill = controls["should_trigger"].eq(False).fillna(False).astype(bool)
+    sides = {"call": controls["should"].eq(1.0), "other": for_no_skill}
+    did = grouped(
+        controls.assign(**{n: controls["did"].where(at) for n, at in sides.items()}), names
+    )
+    table: pd.DataFrame = did.agg(
+        n_calls=("call", "count"),
+        n_called=("call", "sum"),
+        n_others=("other", "count"),
+        n_false_alarms=("other", "sum"),
+    ).astype("int64")
+    dead = table["n_called"].eq(0).astype("boolean").where(table["n_calls"].gt(0))
+    return table.assign(dead=dead, alarm=table["n_false_alarms"].gt(0)).reset_index()
 
 
 def confusion(
@@ -477,24 +489,16 @@ def _checked_invocations(
         kind=checked["prompt_kind"].astype("object").where(own, OTHER),
         cluster=clusters_of(checked),
     )
-    is_control = checked["prompt_kind"].eq(CONTROL).fillna(False).astype(bool)
     if with_controls:
         return checked
     instrument = ["agent", "condition", "offered"]
-    calls = checked[is_control & checked["should"].eq(1.0)]
-    best = calls.groupby(instrument, dropna=False)["did"].max()
-    others = checked[is_control & _is_for_no_skill(checked)]
-    worst = others.groupby(instrument, dropna=False)["did"].max()
-    for name, state in (("dead", best.eq(0.0)), ("alarm", worst.eq(1.0))):
-        states = checked[instrument].merge(state.rename(name).reset_index(), how="left")
-        checked[name] = states[name].eq(True).to_numpy(bool)
+    states = _instruments(checked, instrument)[[*instrument, "dead", "alarm"]]
+    checked = checked.merge(states, on=instrument, how="left")
+    for name in ("dead", "alarm"):
+        checked[name] = checked[name].eq(True).fillna(False).astype(bool)
     for name in ("did", "invoked"):
         checked[name] = checked[name].mask(checked["dead"])
-    return checked[~is_control]
-
-
-def _is_for_no_skill(controls: pd.DataFrame) -> pd.Series[bool]:
-    return controls["should_trigger"].eq(False).fillna(False).astype(bool)
+    return checked[checked["prompt_kind"].ne(CONTROL).fillna(True).astype(bool)]
 
 
 def _prompts_by_measure(

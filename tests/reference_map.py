@@ -21,7 +21,8 @@ from skillcomp.stats import (
     clusters,
     detection,
     intervals,
-    passk,
+    pass_at_k,
+    pass_hat_k,
     ppi,
     results,
     significance,
@@ -163,15 +164,13 @@ def _severity_of_two(i: Inputs) -> Values:
 
 def _pass_k(i: Inputs) -> Values:
     return {
-        "pass_at_k": float(passk.pass_at_k(i["n"], i["c"], i["k"])),
-        "pass_hat_k": float(passk.pass_hat_k(i["n"], i["c"], i["k"])),
+        "pass_at_k": float(pass_at_k(i["n"], i["c"], i["k"])),
+        "pass_hat_k": float(pass_hat_k(i["n"], i["c"], i["k"])),
     }
 
 
 def _pass_hat_k_ci(i: Inputs) -> Values:
-    found = bounded_mean(
-        np.broadcast_to(passk.pass_hat_k(i["n"], i["c"], i["k"]), np.shape(i["c"]))
-    )
+    found = bounded_mean(np.broadcast_to(pass_hat_k(i["n"], i["c"], i["k"]), np.shape(i["c"])))
     reach = student_t.isf(0.025, found.df) * found.se
     by_t = [found.estimate - reach, found.estimate + reach]
     return {"mean": found.estimate, "se": found.se, "ci": by_t}

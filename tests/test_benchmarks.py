@@ -173,7 +173,7 @@ def test_finished_cells_are_kept_and_not_run_again(
             {designs.Design, available.Available, studies.Batch, analyses.Analysis},
             "benchmarks/simulated/design.py",
         ),
-        ({studies.Batch, analyses.Analysis}, "skillcomp/bias/feature_effects.py"),
+        ({studies.Batch, analyses.Analysis}, "skillcomp/bias/features_and_perturbations.py"),
     ],
 )
 def test_other_code_makes_other_files(kinds: set[type], name: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from oracles.widened_slopes import widened_slope
 
 import skillcomp as sc
 from benchmarks import simulated
-from skillcomp.bias.feature_effects import feature_effect, features
+from skillcomp.bias.features_and_perturbations import feature_effect, features
 from skillcomp.errors import FrameError
 
 PLANTED = {

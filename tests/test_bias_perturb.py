@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from benchmarks import simulated
-from skillcomp.bias.feature_effects import parts
+from skillcomp.bias.features_and_perturbations import parts
 
 KINDS = ["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
 ADDED = (

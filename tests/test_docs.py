@@ -15,11 +15,13 @@ import browser
 import pandas as pd
 import pytest
 import typer
+from pydantic import TypeAdapter
 
 import skillcomp as sc
 from skillcomp import cli
 from skillcomp.lint import lint_rules
-from skillcomp.live.study_file import StudyFile
+from skillcomp.live.study_file import KINDS, StudyFile, entry_class
+from skillcomp.pricing import Price
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -155,23 +157,19 @@ def test_search_lands_on_functions_and_their_pages_show_figures_without_a_networ
 
 
 def test_the_table_of_the_study_file_has_every_key_and_default_of_the_code() -> None:
-    schema = StudyFile.model_json_schema()
-    models = {f"agent {kind.lower()}": kind for kind in ("Anthropic", "OpenAI", "Cli", "Replay")}
-    models |= {"agent python": "Python", "grading": "Grading", "comparator": "Comparator"}
-    models |= {"grader comprehension": "Comprehension", "grader replay": "ReplayGrader"}
-    models |= {"grader suite": "SuiteGrader", "grader python": "PythonGrader"}
-    models = {place: f"_{name}" for place, name in models.items()} | {"price": "Price"}
-    fields = {"file": schema} | {place: schema["$defs"][name] for place, name in models.items()}
+    fields = {"file": StudyFile, "grading": type(StudyFile(store=Path()).grading), "price": Price}
+    for group, kinds in KINDS.items():
+        fields |= {f"{group[:-1]} {kind}": entry_class(group, kind) for kind in kinds}
+    fields["comparator"] = fields.pop("comparator pairwise")
+    schemas = {place: TypeAdapter(model).json_schema() for place, model in fields.items()}
     keys = {
         (place, key, "–" if key in model.get("required", ()) else default_text(facts))
-        for place, model in fields.items()
+        for place, model in schemas.items()
         for key, facts in model["properties"].items()
-        if (place, key) not in {("file", "folder"), ("file", "outside")}
     }
     text = (ROOT / "docs" / "study-file.md").read_text("utf-8")
     rows = re.findall(r"(?m)^\| ([a-z ]+) \| `(\w+)` \| *`?(.*?)`? *\| .+ \|$", text)
     assert set(rows) == keys and len(rows) == len(keys)
-    assert set(schema["$defs"]) == set(models.values())
 
 
 def default_text(facts: dict[str, object]) -> str:

@@ -475,6 +475,12 @@ def test_rows_of_two_labellers_are_no_repeats_and_the_message_names_the_argument
     assert len(read(rows, gold="human", labeller="labeller").gold) == 32
 
 
+def test_numbers_of_two_labellers_are_verdicts_where_the_table_has_verdicts() -> None:
+    rows = pd.concat([answers(8, labeller=who, human=1) for who in ("ann", "bob")])
+    made = read(rows, gold="human", labeller="labeller")
+    assert made.gold["passed"].eq(True).all() and made.gold["score"].isna().all()
+
+
 def test_repeats_of_two_labellers_stay_repeats() -> None:
     table = pd.concat([answers(6, repeats=2).assign(who=w, human=True) for w in "ab"])
     made = read(table, gold="human", labeller="who")

@@ -163,12 +163,12 @@ MISSING = {
     "sc.report.section": "lab",
     "sc.report.build('study/recorded', 'p')": "lab",
     "command('report', '--notebook', '02')": "lab",
-    "sc.AnthropicAgent": "live",
     "sc.CliAgent": "live",
     "sc.SuiteGrader": "live",
     "sc.live.TraceGrader": "live",
     "command('run', 'live/study.yaml')": "live",
     "command('trigger', 'status', '--run-id', 'x')": "live",
+    "sc.AnthropicAgent('m')": "live",
     "sc.OpenAIAgent('m')": "openai",
     "sc.inspect_task": "inspect",
 }

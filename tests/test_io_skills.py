@@ -173,11 +173,14 @@ _MERGES = "\n".join(f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}" for k in range
         (f"---\nl0: &l0 [x]\n{_LISTS}\n---\n", "more than 20,000 values once aliases are followed"),
         (f"---\na0: &a0 {{x: 1}}\n{_MERGES}\n---\n", "more than 20,000 values"),
         ("---\na: &a [*a]\n---\n", "more than 20,000 values"),
-        ("---\na: " + "[" * 1_000 + "\n---\n", "the front matter cannot be taken"),
+        ("---\na: " + "[" * 1_000 + "\n---\n", "the front matter is not YAML"),
         ("---\n" + "k: v\n" * 30_000 + "---\n", "of front matter; allowed: at most 131,072"),
         (b"x" * (MAX_BYTES + 1), r"1,048,577 bytes; a SKILL\.md may have at most"),
         (b"---\nname: \xff\n---\n", "line 2: byte 0xff is not UTF-8"),
-        ('---\nname: tea\ndescription: "a\\ud800b"\n---\n', "line 3: half of a surrogate pair"),
+        (
+            '---\nname: tea\ndescription: "a\\ud800b"\n---\n',
+            r"line 3: the front matter is not YAML \(half of a surrogate",
+        ),
     ],
     ids=["aliases", "merges", "circle", "nesting", "long", "large", "bytes", "surrogate"],
 )

@@ -113,7 +113,7 @@ tasks:
     told = str(raised.value)
     for said in (
         "line 1: skill_id: found ''; expected text that is not empty.",
-        'line 2: version: found 1.0; expected "1.0". Write it in quotes: version: "1.0".',
+        'line 2: version: found 1.0; expected "1.0" in quotes.',
         "line 4: tasks[0].id: missing",
         "line 8: tasks[1].judge.type: found 'contians'; expected contains or pytest or llm-rubric."
         " Did you mean 'contains'?",
@@ -144,7 +144,7 @@ def test_a_file_that_a_link_leads_out_of_fixtures_is_refused(make, tmp_path):
     ("text", "told"),
     [
         ("tasks: [", "not YAML"),
-        ("tasks: []\ntasks: []", "line 2: 'tasks' is given twice; first in line 1"),
+        ("tasks: []\ntasks: []", "line 2: not YAML ('tasks' is given twice; first in line 1"),
         ("a: &a [x, x]\nb: &b [*a, *a]\ntasks: [*b]", "tasks[0]: found [['x', 'x']"),
         ("- tasks", "expected 'key: value' lines"),
         ("skill_id: a\nversion: '1.0'\ntask: []", "tasks: missing; expected a list of tasks. Did"),

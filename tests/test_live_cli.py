@@ -152,9 +152,12 @@ def test_every_mistake_is_told_at_once_and_no_secret_is_repeated(tmp_path):
         ("store: !!python/object/apply:os.system [ls]\n", "not YAML"),
         (
             "store: s\nbudget_usd: 1\nbudget_usd: 500\n",
-            "STUDY.yaml, line 3: 'budget_usd' is given twice; first in line 2",
+            r"STUDY.yaml, line 3: not YAML \('budget_usd' is given twice; first in line 2",
         ),
-        ("store: s\nagents:\n- kind: cli\n  kind: cli\n", "line 4: 'kind' is given twice"),
+        (
+            "store: s\nagents:\n- kind: cli\n  kind: cli\n",
+            r"line 4: not YAML \('kind' is given twice",
+        ),
         ("store: s\nagents: &all [*all]\n", "with its aliases written out it has more than"),
         (
             'store: "a\\0b"\nagents:\n- {kind: openai, model: m}\n',

@@ -125,6 +125,16 @@ def call(place, monkeypatch, capfd):
     return _call
 
 
+def test_the_replies_to_rubrics_are_stored_and_paid_once(call, place):
+    with service([("OLD", "Say it.")]) as server:
+        call(*PIPELINE, server=server)
+    stores = [sc.RunStore(path.parent) for path in place.rglob("manifest.json")]
+    replies = [row for store in stores for row in store.rows("replies")]
+    asked = sum(whose(body) == "judge" for body in server.bodies)
+    assert len(replies) == asked == 2
+    assert all(row["cost_usd"] > 0 for row in replies)
+
+
 def test_a_better_candidate_passes_and_the_artefact_says_all(call, place, monkeypatch):
     monkeypatch.setattr(task_graders, "run_tests", sandbox.run_tests)
     with service([("OLD", "Say it.")]) as server:

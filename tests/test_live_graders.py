@@ -62,7 +62,7 @@ def grade(server, given=None, *, case=CASE, skill=SKILL, style="forced", **kw):
 
 
 def judged(text, answer=ANSWER, **more):
-    options = {"style": "forced", "item": "i1", "checks": CASE.checks, "answer": answer}
+    options = {"style": "forced", "item": "i1", "case": CASE, "answer": answer}
     return judge(text, **options | more)
 
 

@@ -100,3 +100,14 @@ def test_a_text_edited_inside_the_store_is_refused_by_run_and_grade(store):
         file.write_text(file.read_text().replace("decides?", "decides now?"))
         grade(RunStore(store.path), grader(server))
     assert len(graded(store)) == 4
+
+
+def test_a_selection_of_the_cases_of_a_suite_is_asked_with_the_recorded_prompts(tmp_path):
+    store = make_store(tmp_path, n_cases=3)
+    chosen, _ = store.suites.values()
+    first = chosen.cases[0]
+    part = chosen.model_copy(update={"cases": (first.model_copy(update={"prompt": "Another?"}),)})
+    with FakeAnthropic() as server:
+        assert len(run(store, server, suites=[part])) == 2  # conditions
+    assert {row["case_id"] for row in rows(store, "attempts")} == {first.case_id}
+    assert all("Another?" not in str(body) and first.prompt in str(body) for body in server.bodies)

@@ -254,9 +254,8 @@ HOGS = (
 )  # fmt: skip
 def test_memory_and_processor_time_of_all_processes_are_limited_together(hog, limits, excess):
     with process.case_folder() as folder:
-        (folder / "io" / "in").touch()
         command = [sys.executable, "-c", HOGS.format(hog)]
-        ran = asyncio.run(process.run_program(command, dict(os.environ), folder, 50, limits))
+        ran = asyncio.run(process.run_program(command, b"", dict(os.environ), folder, 50, limits))
     assert excess in ran.excess and ran.seconds < 40
 
 
@@ -273,6 +272,6 @@ def test_a_program_that_nests_folders_without_end_loses_only_what_is_deep(tmp_pa
             Path("lost.txt").write_text("lost")
         finally:
             os.chdir(here)
-        process.keep_files(place, tmp_path / "kept", process.Ran("", "", 0, 0.0, False, ""))
+        process.keep_files(place, tmp_path / "kept", process.Ran("", "", 0, 0.0))
         assert process.files_left(tmp_path / "kept") == ["kept.txt"]
     assert not folder.exists()

@@ -209,7 +209,7 @@ def message_of(out):
     [
         (lambda o: message_of(o).update(content=f"a{HALF}"), f"a{WHOLE}", "no price"),
         (lambda o: message_of(o).update(content=PARTS), "b", "no price"),
-        (lambda o: o.update(usage=None), "An answer.", "no usage"),
+        (lambda o: o.update(usage=None), "An answer.", "no token counts"),
         (lambda o: o["usage"].update(completion_tokens=10**30), "An answer.", "no token counts"),
         (lambda o: o.pop("model"), "An answer.", "does not say which model"),
     ],

@@ -412,7 +412,7 @@ def test_a_recording_says_nothing_about_another_answer(pilot):
     assert {v.status for v in other} == {"error"}
     assert "the answer is another one" in other[0].raw
     with pytest.raises(
-        GraderError, match=r"holds no verdicts of round 1 of 'g9'; there are g0, g1, g2"
+        GraderError, match=r"holds no verdicts of round 1 of 'g9'; there: g0, g1, g2"
     ):
         ReplayGrader(pilot, grader="g9")
     with pytest.raises(GraderError, match="name one by grader="):

@@ -21,6 +21,7 @@ import skillcomp as sc
 from skillcomp import cli
 from skillcomp.errors import GraderError
 from skillcomp.live import AnthropicAgent
+from skillcomp.live.agents import process
 from skillcomp.live.graders import sandbox
 from skillcomp.records import Attempt, Case, Check, Skill, TaskJudge
 
@@ -221,10 +222,10 @@ def test_answers_that_mean_harm_do_none_and_are_recorded(suite, mode, monkeypatc
     assert (suite.parent / "fixtures" / "test_run.py").read_text() == TEST
     assert list((suite.parent / "fixtures").iterdir()) == [suite.parent / "fixtures/test_run.py"]
     # another test may be judging meanwhile: what was left behind here would stay
-    left = set(sandbox.USERS)
+    left = {one.pid for one in process.processes(process.USERS)}
     last = time.monotonic() + 30
     while left and time.monotonic() < last:
-        left &= {uid for uid, _ in sandbox.processes()}
+        left &= {one.pid for one in process.processes(process.USERS)}
         time.sleep(0.1)
     assert not left
     # what one answer wrote is gone when the next is judged

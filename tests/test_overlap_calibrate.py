@@ -10,7 +10,7 @@ from oracles.flags_at_length import carried, honest_text, largest_rate
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.overlap.candidates import carried_rate
+from skillcomp.overlap.calibrate import carried_rate
 
 WORDS = [f"word{i:03d}" for i in range(400)]
 SKILL = {"s": " ".join(WORDS[:200])}

@@ -101,7 +101,10 @@ def test_scripts_without_blanks_are_edited_by_character() -> None:
         ({"skill": {}}, "there is no skill; give the text of its SKILL.md"),
         ({"skill": "some text"}, "found str; allowed: a mapping of slug"),
         ({"skill": {"s": TEA}, "n_each": 0}, "n_each: found 0; allowed: a whole number"),
-        ({"skill": {"s": TEA}, "seed": None}, "seed: found None; allowed: a whole number of 0 or"),
+        (
+            {"skill": {"s": TEA}, "seed": None},
+            "seed: found None; allowed: a whole number of at least 0",
+        ),
     ],
 )
 def test_what_cannot_be_quoted_is_named(arguments: dict, message: str) -> None:  # type: ignore[type-arg]

@@ -17,8 +17,6 @@ from skillcomp.errors import FrameError, StudyError
 from skillcomp.frames import outcomes
 from skillcomp.frames.check import check
 from skillcomp.planning.assumed_components import (
-    PilotCases,
-    case_chances,
     noise_of_repeats,
     omega2_interval,
     sigma2_interval,
@@ -30,10 +28,9 @@ from skillcomp.planning.gold_needed import (
     differences_of,
     expected_length,
 )
-from skillcomp.planning.power import GAPS, case_samples
+from skillcomp.planning.power import GAPS, case_chances, case_samples
 from skillcomp.skillverdicts import compare
-from skillcomp.stats.bounded import DELTAS, Arm
-from skillcomp.stats.bounded_studies import sides_of_null
+from skillcomp.stats.bounded import DELTAS, Arm, sides_of_null
 from skillcomp.stats.gaps import standardised_gap
 from skillcomp.stats.ppi import ppi_mean
 
@@ -104,7 +101,7 @@ def test_the_planned_length_is_that_of_the_printed_interval(noise, n_gold):
     rng = np.random.default_rng(4)
     gold = rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0], 4000, p=[0.05, 0.1, 0.35, 0.3, 0.2])
     grader = np.where(rng.random(4000) < noise, rng.choice([-0.5, 0.0, 0.5, 1.0], 4000), gold)
-    pilot = differences_of(np.stack([gold, grader, grader], axis=1), 5.0)
+    pilot = differences_of(np.stack([gold, grader, grader], axis=1))
     planned, _ = expected_length(pilot, np.array([n_gold]), 60, 0.95)
     lengths = []
     for _ in range(100):
@@ -159,7 +156,7 @@ def labelled_frames(passes, checks=2):
 
 
 def differences(verdicts, gold, unit):
-    ((part,), _) = case_differences(verdicts, gold, [], unit, "baseline")
+    (part,) = case_differences(verdicts, gold, [], unit, "baseline")
     return part.cases.droplevel("skill")
 
 
@@ -530,8 +527,8 @@ def test_components_are_unbiased_and_their_limits_cover():
         # clipped for the interval of sigma2; the means below may leave [0, 1]
         sides = np.clip(0.15 * rng.standard_normal((2, 2, 60)) + 0.5, 0, 1)
         mean, spread = sides.mean(axis=1), sides.var(axis=1, ddof=1)
-        two = np.full(60, 2.0)
-        pairs = PilotCases(skill, far, mean[1] + true, mean[0], two, two, *spread)
+        pairs = pd.DataFrame({"skill": skill, "far": far, "n1": 2, "n0": 2})
+        pairs["delta"] = mean[1] + true - mean[0]
         names = ("sigma2_skill", "sigma2_baseline")
         sigma = {n: sigma2_interval(v, 0.95) for n, v in zip(names, spread, strict=True)}
         noise = noise_of_repeats(pairs, sigma)

@@ -44,14 +44,6 @@ def drawn_points(ax, gid="estimate"):
     }
 
 
-def strip_marks(ax):
-    """Return the marks of a strip by level of its hue."""
-    found = {}
-    for marks in gids(ax, "estimate"):
-        found.setdefault(marks.get_label(), []).append(marks.get_offsets().filled(NAN))
-    return {name: np.vstack(parts) for name, parts in found.items()}
-
-
 def segments(ax):
     parts = [s for lines in gids(ax, "interval") for s in lines.get_segments()]
     return np.array(parts)  # line, end, (x, y)
@@ -376,7 +368,7 @@ def test_overlap_draws_one_mark_for_every_text():
         {"condition": ["skill", "baseline", "skill", "skill"], "share": [0.2, 0.0, 0.1, NAN]}
     )
     ax = plots.overlap(frame, limit=0.05)
-    found = strip_marks(ax)
+    found = drawn_points(ax)
     assert found["baseline"][:, 0].tolist() == [0.0]
     assert found["skill"][:, 0].tolist() == [0.2, 0.1]  # the undefined one is counted in the label
     assert np.all(np.abs(found["skill"][:, 1] - 1) < 0.5)
@@ -393,7 +385,7 @@ def test_overlap_by_level_has_the_same_jitter_again_and_refuses_scores_of_severa
         {"skill": ["a"] * 40, "condition": ["baseline", "skill"] * 20, "share": np.arange(40) / 80}
     )
     before = np.random.get_state()[1].copy()
-    marks, again = (strip_marks(plots.overlap(frame)) for _ in "ab")
+    marks, again = (drawn_points(plots.overlap(frame)) for _ in "ab")
     assert np.array_equal(marks["skill"], again["skill"])  # the same jitter
     assert np.array_equal(np.random.get_state()[1], before)
     frame = frame.iloc[:2].assign(n=[5, 6])
@@ -414,52 +406,52 @@ def near_far():
     )  # fmt: skip
 
 
-def test_transfer_draws_near_far_and_the_gap_with_its_own_zero_line():
+def test_transfer_draws_near_far_and_the_gap_with_a_line_at_zero():
     ax = plots.transfer(near_far())
     points = drawn_points(ax)
-    assert np.round(points["skill"][:, 0]).tolist() == [1, 0, 2]
-    assert points["skill"][:, 1].tolist() == [0.7, 0.9, -0.2]
-    assert points["baseline"][:, 1].tolist() == [0.2, 0.1]
+    assert np.round(points["skill"][:, 1]).tolist() == [1, 0, 2]
+    assert points["skill"][:, 0].tolist() == [0.7, 0.9, -0.2]
+    assert points["baseline"][:, 0].tolist() == [0.2, 0.1]
     assert len(segments(ax)) == 5
-    assert ticks(ax.xaxis) == ["Near", "Far", "Gap\n(far − near)"]
-    pairs = {line.get_color(): list(line.get_ydata()) for line in gids(ax, "pair")}
-    assert pairs == {"#0072B2": [0.9, 0.7], "#767676": [0.2, 0.1]}
+    assert ticks(ax.yaxis) == ["near", "far", "gap (far \N{MINUS SIGN} near)"]
+    assert ax.get_xlabel() == "Rate (%) or difference (points)"
     (zero,) = gids(ax, "reference")
-    assert zero.get_segments()[0].tolist() == [[1.5, 0.0], [2.5, 0.0]]
-    assert gids(plots.transfer(near_far().query("transfer != 'gap'")), "reference") == []
+    assert zero.get_xdata() == [0, 0]
+    rates = plots.transfer(near_far().query("transfer != 'gap'"))
+    assert gids(rates, "reference") == [] and rates.get_xlabel() == "Rate (%)"
 
 
 def test_transfer_takes_the_frame_of_the_gap_analysis_with_both_scopes():
     rows = [
-        {"condition": "skill", "measure": m, "scope": s, "estimate": e, "ci_low": e - 0.1,
-         "ci_high": e + 0.1, "n": n, "ci_level": 0.95}
+        {"condition": "skill", "measure": m, "unit": "points", "scope": s, "estimate": e,
+         "ci_low": e - 0.1, "ci_high": e + 0.1, "n": n, "ci_level": 0.95}
         for s, n in (("within_dimensions", 20), ("pooled", 50))
         for m, e in (("near_delta", 0.6), ("far_delta", 0.4), ("gap", -0.2))
     ]  # fmt: skip
     ax = plots.transfer(pd.DataFrame(rows))
-    assert ticks(ax.xaxis)[0].startswith("Near\n(delta)\nn = 20, 50")
-    assert legend_texts(ax) == ["skill", "within dimensions", "pooled"]
-    (hollow,) = gids(ax, "no interval")
-    assert hollow.get_ydata().tolist() == [0.6, 0.4, -0.2]
-    assert len(segments(ax)) == 6
+    assert ticks(ax.yaxis)[1:3] == ["near (delta) (n = 20)", "far (delta) (n = 20)"]
+    assert [text.get_text() for text in gids(ax, "group")] == ["within dimensions", "pooled"]
+    assert ax.get_xlabel() == "Difference (points), 95 % CI" and len(segments(ax)) == 6
+    both = plots.transfer(pd.concat([near_far().query("transfer != 'gap'"), pd.DataFrame(rows)]))
+    assert gids(both, "group")[0].get_text() == "all cases"
 
 
-def test_an_unknown_gap_is_marked_and_its_reason_in_the_key():
+def test_the_reason_of_an_unknown_gap_stands_in_its_place():
     frame = near_far().assign(note=["", "", "", "", "too few far cases"])
     frame.loc[4, ["estimate", "ci_low", "ci_high"]] = NAN
     ax = plots.transfer(frame)
-    (cross,) = gids(ax, "unknown")
-    assert round(cross.get_xdata()[0]) == 2
-    assert legend_texts(ax)[-1].startswith("undefined: too")
+    (note,) = gids(ax, "note")
+    assert note.get_text() == "undefined: too few far cases"
+    assert round(note.get_position()[1]) == 2
 
 
 def test_transfer_refuses_other_places_and_double_rows():
     with pytest.raises(FrameError, match=r"holds 'middle'; allowed: near, far"):
         plots.transfer(near_far().assign(transfer="middle"))
-    with pytest.raises(FrameError, match=r"2 rows share the place and condition; .*alike\. Keep"):
+    with pytest.raises(FrameError, match=r"2 rows stand in one place .*alike\. Keep"):
         plots.transfer(pd.concat([near_far(), near_far()]))
     graders = [near_far().assign(grader=grader, se=at) for at, grader in enumerate(["g1", "g2"])]
-    with pytest.raises(FrameError, match=r"that tell them apart: grader\. Select one, or facet"):
+    with pytest.raises(FrameError, match=r"that tell them apart: grader\. .*or facet"):
         plots.transfer(pd.concat(graders))
 
 

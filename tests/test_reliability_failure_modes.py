@@ -5,7 +5,7 @@ import pytest
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import failure_mode_rates, failure_modes
-from skillcomp.reliability.failure_modes import MODES
+from skillcomp.reliability.integrity_and_failure_modes import MODES
 
 
 def cases(**columns: object) -> pd.DataFrame:

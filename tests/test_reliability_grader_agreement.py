@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score, precision_score
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.reliability import agreement
-from skillcomp.reliability.grader_agreement import COEFFICIENTS
+from skillcomp.reliability.grader_agreement_and_consistency import COEFFICIENTS
 from skillcomp.stats import bounded_mean
 
 CEILINGS = ["ceiling_raw_agreement", "ceiling_gwet_ac1"]

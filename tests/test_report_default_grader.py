@@ -6,7 +6,6 @@ import pytest
 import skillcomp as sc
 from benchmarks import simulated
 from skillcomp.errors import StudyError
-from skillcomp.report.default_grader import best_grader
 
 
 def graded(**columns: object) -> pd.DataFrame:
@@ -34,10 +33,17 @@ def test_versions_of_a_grader_have_names_and_a_plain_name_finds_its_style() -> N
 
 
 def test_in_a_tie_the_default_grader_is_the_first_by_name() -> None:
-    names = ["b", "a", "c"]
-    agreement = pd.DataFrame({"measure": "raw_agreement", "grader": names})
-    assert best_grader(agreement.assign(estimate=[0.9, 0.9, 0.1]), names) == "a"
-    assert best_grader(agreement.assign(estimate=[0.8, 0.1, 0.9]), names) == "c"
+    cases = [f"c{at}" for at in range(10)]
+    items = pd.DataFrame({"case": cases, "gold": [at % 2 == 0 for at in range(10)]})
+    errors = {"b": 1, "a": 1, "c": 8}
+    wrong = [
+        items.assign(judge=name, passed=items["gold"] ^ (items.index < n))
+        for name, n in errors.items()
+    ]
+    how = {"skill": None, "condition": None, "gold": "gold", "grader": "judge"}
+    assert sc.report.default_grader(sc.from_frame(pd.concat(wrong), **how)) == "a"
+    best = pd.concat([*wrong[:2], items.assign(judge="c", passed=items["gold"])])
+    assert sc.report.default_grader(sc.from_frame(best, **how)) == "c"
 
 
 def test_the_default_grader_of_verdicts_agrees_best_and_of_no_version_is_lost() -> None:

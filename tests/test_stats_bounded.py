@@ -21,8 +21,8 @@ from skillcomp.stats.bounded import (
     Sample,
     bounded_mean,
     bounded_means,
+    sides_of_null,
 )
-from skillcomp.stats.bounded_studies import sides_of_null
 
 MIXED = [1, 1, 0.5, 0.5, 0.5, 0, 0, 0, -0.5, 1, 1, 0, 0.5, 0.5]
 thirds = st.integers(-3, 3).map(lambda k: k / 3)

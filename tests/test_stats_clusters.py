@@ -15,9 +15,9 @@ from scipy.stats import ttest_1samp
 from skillcomp.stats.clusters import (
     cr2,
     cr2_mean,
+    log_ratio,
     sign_flip,
 )
-from skillcomp.stats.ratios import log_ratio
 
 
 def _dense_cr2(y, X, groups):

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
-from skillcomp.stats.grader_errors import (
+from skillcomp.stats.results import Interval
+from skillcomp.stats.significance import (
     differential_misclassification,
     fisher_midp,
     rates_against_gold,
     youden,
     youden_difference,
 )
-from skillcomp.stats.results import Interval
 
 
 def rate(verdicts, gold, truth):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.passk import (
+from skillcomp.stats.repeats import (
     any_of_k,
     pass_at_k,
     pass_hat_k,

@@ -301,7 +301,7 @@ def test_labels_that_stand_for_too_few_cases_are_named():
         (ppi_mean, [1, -1, NAN], [1, 0, 1], {}, "gold must lie between 0 and 1, found -1 to 1"),
         (ppi_paired, [1, -1, NAN], [1, 0], {}, "one value for each of 3 cases"),
         (ppi_paired, [1, NAN], [1, 0], {"lam": 1.5}, "lam must lie between 0 and 1"),
-        (ppi_mean, [1, NAN], [1, 0], {"clusters": [1]}, "one cluster for each of 2 cases"),
+        (ppi_mean, [1, NAN], [1, 0], {"clusters": [1]}, "clusters must name 2 cases"),
         (
             ppi_mean, [1, 0, NAN], [1, 0, 1], {"inclusion_probability": [0.5, 0.0, NAN]},
             "inclusion_probability must lie in",

@@ -368,3 +368,11 @@ def test_intervals_of_precision_and_f1_hold_what_they_should(design: str) -> Non
         print(f"{design}, {measure}: coverage {held:.3f}")
         assert held >= 0.93
         assert all(one.high > one.low for one in found)
+
+
+def test_a_dead_instrument_is_noted_also_where_every_control_has_a_known_call() -> None:
+    about = {"attempt_id": "a", "case_id": "1", "condition": "x", "invoked": False}
+    rows = pd.DataFrame([about | {"skill": "s", "offered": "s", "should_invoke": True}])
+    cases = pd.DataFrame([{"skill": "s", "case_id": "1", "prompt_kind": "control"}])
+    (row,) = sc.triggers.controls(rows, cases.assign(should_trigger=True)).itertuples()
+    assert row.dead and "the instrument is dead for s" in row.note

@@ -25,12 +25,12 @@ from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, 
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
 from skillcomp.bias import audit, perturbed, position, win_rates
-from skillcomp.bias.feature_effects import POINTS, feature_effect, leniency
+from skillcomp.bias.features_and_perturbations import POINTS, feature_effect, leniency
 from skillcomp.frames import empty
 from skillcomp.planning import gold_needed
 from skillcomp.reliability import agreement, contrast, drift
 from skillcomp.stats import bounded_slope, krippendorff_alpha
-from skillcomp.stats.association import association
+from skillcomp.stats.agreement import association
 
 Rng = np.random.Generator
 LEVEL = 0.05

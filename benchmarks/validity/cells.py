@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _STATS = tuple(
     f"skillcomp/stats/{name}.py"
     for name in (
-        "bounded", "bounded_studies", "clusters", "intervals", "results", "significance",
+        "bounded", "clusters", "intervals", "results", "significance",
     )
 )  # fmt: skip
 VECTORISED = (
@@ -50,12 +50,12 @@ NEXT_SKILL = (
 WORDS = (
     *(f"benchmarks/validity/{name}.py" for name in ("designs", "next_skill", "words")),
     "skillcomp/frames/estimates.py",
-    "skillcomp/skillverdicts/decide_on_cases.py",
+    "skillcomp/skillverdicts/decide_and_compare_cases.py",
     *_STATS,
 )
 CHANGES = (
     *(f"benchmarks/validity/{name}.py" for name in ("changes", "claims", "designs")),
-    *("skillcomp/contrast.py", "skillcomp/stats/ratios.py"),
+    "skillcomp/contrast.py",
     *_STATS,
 )
 FRAMES = (
@@ -64,9 +64,9 @@ FRAMES = (
     *(
         f"skillcomp/{name}.py"
         for name in (
-            "bias/feature_effects", "correction/delta_and_rate", "correction/estimators",
-            "deltas/condition_rates", "deltas/paired_deltas",
-            "reliability/grader_agreement", "transfer",
+            "bias/features_and_perturbations", "correction/delta_and_rate",
+            "deltas/paired_deltas_and_price", "deltas/unpaired_rates_and_pass_k",
+            "reliability/grader_agreement_and_consistency", "transfer",
         )
     ),
 )  # fmt: skip

@@ -18,8 +18,7 @@ from skillcomp import triggers
 from skillcomp.contrast import changes_over_items
 from skillcomp.deltas import paired, rates, unpaired
 from skillcomp.frames.contracts import NAMED_REPEATS
-from skillcomp.stats.clusters import cr2_mean
-from skillcomp.stats.ratios import amount_change, ratio_of_means
+from skillcomp.stats.clusters import amount_change, cr2_mean, ratio_of_means
 from skillcomp.stats.repeats import RUNS_DIFFER
 from skillcomp.stats.significance import clustered_midp
 

@@ -16,7 +16,11 @@ from benchmarks.validity.designs import Floats, Rng, digest
 from benchmarks.validity.methods import Rows
 from benchmarks.validity.next_skill import centres_of_logits
 from skillcomp.frames.estimates import with_adjusted_p
-from skillcomp.skillverdicts.decide_on_cases import first_that_holds, one_sided, verdicts_of_rows
+from skillcomp.skillverdicts.decide_and_compare_cases import (
+    first_that_holds,
+    one_sided,
+    verdicts_of_rows,
+)
 from skillcomp.stats import DELTAS, RATES, Arm
 from skillcomp.stats.bounded import Sample, bounded_means, share_mixed
 from skillcomp.stats.clusters import p_of_rows

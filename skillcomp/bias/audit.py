@@ -9,20 +9,21 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from skillcomp.bias.feature_effects import (
+from skillcomp.bias.features_and_perturbations import (
     ANSWER,
+    COPY_COUNTS,
     POINTS,
     checked_verdicts,
+    compared,
     feature_effect,
     known_attempts,
     labelled_verdicts,
     leniency,
     not_identified,
+    paired_verdicts,
     sides_of_pairs,
 )
-from skillcomp.bias.first_wins import first_win_rows, first_wins
-from skillcomp.bias.perturb import EXTRA, compared, paired_verdicts
-from skillcomp.bias.position import position_intervals
+from skillcomp.bias.position_and_win_rates import first_win_rows, first_wins, position_intervals
 from skillcomp.contrast import Bounds, ends_of
 from skillcomp.errors import FrameError, plural, require_known, require_type
 from skillcomp.frames.check import check
@@ -46,7 +47,11 @@ from skillcomp.frames.reference_labels import (
     strays_of,
 )
 from skillcomp.frames.table_pairs import compare_answers
-from skillcomp.reliability.graded_items import GradedValue, reference_scores, scaled_scores
+from skillcomp.reliability.grader_agreement_and_consistency import (
+    GradedValue,
+    reference_scores,
+    scaled_scores,
+)
 from skillcomp.stats.results import Fields, join_notes
 
 # for each bias, the column of its feature, and the meaning of one unit of the feature
@@ -278,7 +283,7 @@ def audit(
         if rows_of_group(graded, values).empty:
             found = _pair_rows(judged, sides, values, ci_level)
             rows += [dict.fromkeys(names) | r | values for r in found]
-    extra = ["per", "n_empty_strata", *EXTRA]
+    extra = ["per", "n_empty_strata", *COPY_COUNTS]
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
 
 

@@ -12,9 +12,8 @@ import pandas as pd
 
 from skillcomp import reliability
 from skillcomp.bias.audit import COPIES, audit
-from skillcomp.bias.perturb import FORMS, ORIGINAL
-from skillcomp.bias.position import position
-from skillcomp.bias.win_rates import win_rates
+from skillcomp.bias.features_and_perturbations import FORMS, ORIGINAL
+from skillcomp.bias.position_and_win_rates import position, win_rates
 from skillcomp.errors import FrameError, argument
 from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CONTRACTS

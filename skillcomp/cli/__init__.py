@@ -25,7 +25,7 @@ from typer import Argument, Option
 
 import skillcomp as sc
 from skillcomp.cli import study_commands as studies
-from skillcomp.cli.terminal import FORMATS, documented, github, print_findings, say
+from skillcomp.cli.terminal import documented, github, print_findings, say
 from skillcomp.errors import (
     UNKNOWN,
     SkillcompError,
@@ -40,6 +40,8 @@ from skillcomp.io.journal import is_store
 from skillcomp.io.redaction import redact
 
 _BASELINE = "baseline"
+# Options of ``skillcomp answer`` that are arguments of `report.answer`; the others say how to read.
+_OF_ANSWER = {"grader", "margin", "value", "bounds", "assume_missing"}
 
 
 def answer(
@@ -48,15 +50,8 @@ def answer(
     words: Annotated[list[str] | None, Option(metavar="ROLE:WORD=MEANING")] = None,
     column: Annotated[list[str] | None, Option(metavar="NAME=ROLE")] = None,
     reference: str | None = None,
-    grader: str | None = None,
-    case: str | None = None,
     shared_cases: Annotated[bool | None, Option("--shared-cases/--own-cases")] = None,
-    checks: Literal["all", "shared"] | None = None,
-    value: Literal["passed", "share_passed", "score"] = "passed",
-    bounds: tuple[float, float] | None = None,
-    assume_missing: Literal["at random"] | None = None,
-    margin: float = 0.1,
-    **facts: Any,
+    **options: Any,
 ) -> None:
     """Print what a table, a study or another tool's results show, and write a page about it.
 
@@ -103,18 +98,19 @@ def answer(
         Whether cases of one name under several skills are the same task.
     checks : str, optional
         Checks that only some arms have.
-    value : str
-        What is compared.
+    value : str, optional
+        What is compared. Default: passed
     bounds : two floats, optional
         Lowest and highest possible score.
     assume_missing : str, optional
         Why attempts are missing.
-    margin : float
-        Largest negligible change.
+    margin : float, optional
+        Largest negligible change. Default: 0.1
     """
     from skillcomp.report.page import write_answer
 
-    facts = {name: value for name, value in facts.items() if value is not None}
+    given = _given(options)
+    of_answer = {name: given.pop(name) for name in _OF_ANSWER & given.keys()}
     source: Path | dict[str, str] = Path(path[0])
     if len(path) > 1 or ("=" in path[0] and not Path(path[0]).exists()):
         # each argument is the name of an arm with its path
@@ -127,29 +123,22 @@ def answer(
     with studies.warnings_as_notes(None), arguments_as(as_option):
         # a FrameWarning would only repeat the printed sentences
         warnings.simplefilter("ignore", sc.frames.FrameWarning)
-        facts |= _meanings(words or [], column or [])
-        frames = sc.read_results(
-            source, case=case, shared_cases=shared_cases, checks=checks, **facts
-        )
+        given |= _meanings(words or [], column or [])
+        frames = sc.read_results(source, shared_cases=shared_cases, **given)
         names = [str(name) for name in frames.attempts["condition"].dropna().unique()]
         if reference is None and _BASELINE not in names and len(names) > 1:
             reference = _chosen_baseline(names)
-        which = checks or "all"
+        which = given.get("checks", "all")
         study = sc.RunStore(path[0]) if isinstance(source, Path) and is_store(source) else frames
-        result = sc.report.answer(
-            study,
-            reference=reference,
-            checks=which,
-            grader=grader,
-            margin=margin,
-            value=value,
-            bounds=bounds,
-            assume_missing=assume_missing,
-        )
+        result = sc.report.answer(study, reference=reference, checks=which, **of_answer)
         for line in result.lines():
             say(line)
         page = write_answer(result, study, out, reference, which)
     say(f"page: {page}")
+
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _meanings(words: Sequence[str], columns: Sequence[str]) -> dict[str, Any]:
@@ -224,7 +213,6 @@ app = typer.Typer(
 # Models do not know this invented topic, so a skill about it can improve their answers.
 SLUG = "tidemark-reconciliation"
 _GRADER = "g2"
-_Checks = Literal["all", "shared"]
 _STUDY = f"""\
 # A study that runs offline: answers and verdicts are replayed from the folder `recorded`.
 # For a study of your own, add your skill and suite to these folders and name a model:
@@ -245,15 +233,6 @@ STEPS = (
     "skillcomp grade study.yaml",
     "skillcomp answer study",
 )
-_AssumeMissing = Annotated[
-    str | None,
-    Option(
-        metavar="ASSUMPTION", help='Keep a verdict that missing attempts could change: "at random".'
-    ),
-]
-_Interval = Annotated[
-    str, Option(help="Rule for the intervals of changes: adaptive, bounded or t.")
-]
 _Folder = Annotated[Path, Argument(metavar="DIR", help="A new or empty folder.")]
 
 
@@ -352,7 +331,7 @@ def check(
     strict: Annotated[bool, Option()] = False,
     advice: bool = False,
     evals: bool = False,
-    form: Annotated[str, Option("--format")] = "text",
+    form: Annotated[Literal["text", "github"], Option("--format")] = "text",
     coverage: bool = False,
     judges: bool = False,
     ask: bool = False,
@@ -370,7 +349,7 @@ def check(
     evals : bool
         Lint all skills in a folder and their prompts.csv.
     form : str
-        text or github (annotations).
+        github for annotations.
     coverage : bool
         Print the cases of each dimension, and stop.
     judges : bool
@@ -388,7 +367,6 @@ def check(
 
     from skillcomp.lint.lint_path import is_study_file, lint_places
 
-    require_known("check: --format: found", form, FORMATS, StudyError)
     if not evals and is_study_file(path):
         # Check the keys of the study file here; the lint then checks the skills and suites in it.
         sc.live.read_study(path)
@@ -409,13 +387,8 @@ def report(
     out: Path = Path("report"),
     quiet: studies.Quiet = False,
     notebook: Annotated[list[str] | None, Option(metavar="NN")] = None,
-    assume_missing: _AssumeMissing = None,
-    interval: _Interval = "adaptive",
-    checks: _Checks = "all",
-    reference: str | None = None,
-    gold_drawn: Annotated[str | None, Option(metavar="HOW")] = None,
-    drawn_by: Annotated[str | None, Option(metavar="GRADER")] = None,
     settings: Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE")] = None,
+    **options: Any,
 ) -> None:
     """Write a report in HTML: the answer of a study, then the notebooks, executed on its data.
 
@@ -427,8 +400,12 @@ def report(
         Folder of the report.
     notebook : list of str, optional
         Only this chapter, such as 02; may be repeated.
-    checks : str
-        all checks, or those shared: that every condition of a case was asked.
+    assume_missing : str, optional
+        Keep a verdict that missing attempts could change.
+    interval : str, optional
+        Rule for the intervals of changes. Default: adaptive
+    checks : str, optional
+        all checks (the default), or those shared: that every condition of a case was asked.
     reference : str, optional
         Condition to compare with.
     gold_drawn : str, optional
@@ -442,26 +419,19 @@ def report(
 
     paths = None
     if notebook:
-        stems = {path.stem: path for path in find_notebooks()}
-        for name in notebook:
-            if not any(name in (stem, stem[:2]) for stem in stems):
-                require_known(
-                    "report: there is no notebook", name, stems, StudyError, label="there"
-                )
-        paths = [p for stem, p in stems.items() if not {stem, stem[:2]}.isdisjoint(notebook)]
+        named = {word: path for path in find_notebooks() for word in (path.stem, path.stem[:2])}
+        stems = sorted({path.stem for path in named.values()})
+        for name in set(notebook) - named.keys():
+            require_known("report: there is no notebook", name, stems, StudyError, label="there")
+        paths = sorted({named[name] for name in notebook})
     with studies.warnings_as_notes(None):
         page = sc.report.build(
             sc.datasets.path("pilot") if data is None else data,
             out,
             notebooks=paths,
             parameters=_parse_parameters(settings or []),
-            reference=reference,
-            assume_missing=assume_missing,  # type: ignore[arg-type]  # checked by decide
-            interval=interval,  # type: ignore[arg-type]  # checked by decide
-            gold_drawn=gold_drawn,  # type: ignore[arg-type]  # checked by answer
-            drawn_by=drawn_by,
-            checks=checks,
             progress=not quiet,
+            **_given(options),
         )
     say(f"report: {page}")
 

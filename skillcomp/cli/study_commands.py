@@ -67,18 +67,17 @@ def run(
     """
     from skillcomp.lint.lint_path import lint_places
 
-    file, store = _study_and_store(study, allow_outside, "agents", "ask")
-    n_errors = 0
-    for linted in lint_places(study):
-        if len(linted.findings):
-            print_findings(linted, with_warnings=True, err=True)
-        n_errors += int(linted.findings["severity"].eq("error").sum())
-    if n_errors and not force:
-        raise StudyError(
-            f"run: the lint finds {plural(n_errors, 'error')} in {study}. Correct them, or run "
-            "with --force."
-        )
-    with warnings_as_notes(store):
+    with _opened(study, allow_outside, "agents", "ask") as (file, store):
+        n_errors = 0
+        for linted in lint_places(study):
+            if len(linted.findings):
+                print_findings(linted, with_warnings=True, err=True)
+            n_errors += int(linted.findings["severity"].eq("error").sum())
+        if n_errors and not force:
+            raise StudyError(
+                f"run: the lint finds {plural(n_errors, 'error')} in {study}. Correct them, or run "
+                "with --force."
+            )
         table = sc.run(
             store,
             file.open_suites(store),
@@ -87,12 +86,10 @@ def run(
             repeats=file.repeats,
             placebo=file.texts(store, "placebo"),
             previous=file.texts(store, "previous"),
-            seed=file.seed,
-            concurrency=file.concurrency,
-            budget_usd=_first_set(budget_usd, file.budget_usd),
             progress=not quiet,
+            **file.limits(budget_usd, grading=False),
         )
-    _print_state(table[table["stage"].eq("run")], store)
+        _print_state(table, store, stage=["run"])
 
 
 def grade(
@@ -112,24 +109,20 @@ def grade(
     round : int
         2 or more to grade again.
     """
-    file, store = _study_and_store(study, allow_outside, "graders", "grade")
-    file.open_suites(store)
-    own, graders = file.grading, file.build("graders")
-    with warnings_as_notes(store):
+    with _opened(study, allow_outside, "graders", "grade") as (file, store):
+        file.open_suites(store)
+        own, graders = file.grading, file.build("graders")
         table = sc.grade(
             store,
             graders=graders,
             round=round,
             gold=gold or (file.folder / own.gold if own.gold else None),
             min_gold_agreement=own.min_gold_agreement,
-            budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
-            seed=_first_set(own.seed, file.seed),
-            concurrency=own.concurrency or file.concurrency,
             progress=not quiet,
+            **file.limits(budget_usd, grading=True),
         )
-    names = [grader.name for grader in graders]
-    is_shown = table["stage"].eq("grade") & table["name"].isin(names) & table["round"].eq(round)
-    _print_state(table[is_shown], store)
+        names = [grader.name for grader in graders]
+        _print_state(table, store, stage=["grade"], name=names, round=[round])
 
 
 def compare(
@@ -149,24 +142,20 @@ def compare(
     reference : str
         The condition to compare it with.
     """
-    file, store = _study_and_store(study, allow_outside, "comparators", "compare")
-    file.open_suites(store)
-    own, graders = file.grading, file.build("comparators")
-    with warnings_as_notes(store):
+    with _opened(study, allow_outside, "comparators", "compare") as (file, store):
+        file.open_suites(store)
+        graders = file.build("comparators")
         table = sc.compare(
             store,
             graders=graders,
             condition=condition,
             reference=reference,
-            budget_usd=_first_set(budget_usd, own.budget_usd, file.budget_usd),
-            seed=_first_set(own.seed, file.seed),
-            concurrency=own.concurrency or file.concurrency,
             progress=not quiet,
+            **file.limits(budget_usd, grading=True),
         )
-    names = [grader.name for grader in graders]
-    two = {f"{condition} against {reference}", f"{reference} against {condition}"}
-    is_shown = table["stage"].eq("compare") & table["name"].isin(names)
-    _print_state(table[is_shown & table["condition"].isin(two)], store)
+        names = [grader.name for grader in graders]
+        two = [f"{condition} against {reference}", f"{reference} against {condition}"]
+        _print_state(table, store, stage=["compare"], name=names, condition=two)
 
 
 def status(
@@ -209,16 +198,14 @@ def print_coverage(path: Path) -> None:
     table = coverage(cases_of(suites_at(_study_file_at(path))))
     if table.empty:
         raise StudyError(f"check: there is no case at {path}; give a suite, a study or study.yaml.")
-    shares = (100 * table["share"]).round().astype(int).astype(str) + " %"
+    shares = table["share"].map(lambda share: f"{100 * share:.0f} %")
     ids = [
         ", ".join(case_id.removeprefix(f"{skill}/") for case_id in text.split(", "))
         for skill, text in zip(table["skill"], table.pop("case_ids"), strict=True)
     ]
-    width = max(map(len, ["cases", *ids]))
-    table = table.assign(share=shares).fillna("none")
-    table["cases".ljust(width)] = [text.ljust(width) for text in ids]
-    lines = table.to_string(index=False).splitlines()
-    say("\n".join(map(str.rstrip, lines)), lines=True)
+    lines = table.assign(share=shares).fillna("none").to_string(index=False).splitlines()
+    texts = zip(lines, ["cases", *ids], strict=True)
+    say("\n".join(f"{line} {text}".rstrip() for line, text in texts), lines=True)
 
 
 def _study_file_at(path: Path) -> Path:
@@ -253,18 +240,17 @@ def _display_name(stage: str, name: str, number: Any) -> str:
     return f"{name}, round {number}" if stage == "grade" else name
 
 
-def _study_and_store(
+@contextmanager
+def _opened(
     study: Path, outside: bool, key: str, what: str
-) -> tuple[StudyFile, sc.RunStore]:
+) -> Iterator[tuple[StudyFile, sc.RunStore]]:
     """Read a study file and open its store; raise if the file has no entries under `key`."""
     file = sc.live.read_study(study, outside=outside)
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
-    return file, file.open_store()
-
-
-def _first_set(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
+    store = file.open_store()
+    with warnings_as_notes(store):
+        yield file, store
 
 
 @contextmanager
@@ -293,19 +279,25 @@ def warnings_as_notes(store: sc.RunStore | None, again: str = "The same command"
             raise typer.Exit(130) from None
 
 
-def _print_state(table: pd.DataFrame, store: sc.RunStore, *, exits: bool = True) -> None:
-    """Print the state of a study and reasons for failures; exit with 1 if work is left to do."""
+def _print_state(
+    table: pd.DataFrame, store: sc.RunStore, *, exits: bool = True, **only: list[Any]
+) -> None:
+    """Print the state of a study and reasons for failures; exit with 1 if work is left to do.
+
+    Only the rows with these values in these columns count.
+    """
     from skillcomp.live.status import errors
 
+    for column, values in only.items():
+        table = table[table[column].isin(values)]
     filled = table.drop(columns=["models", "note"]).dropna(axis="columns", how="all")
     if len(table):
         cells = filled.astype(object).where(filled.notna(), "-")
         say(cells.to_string(index=False, float_format="{:.4f}".format), lines=True)
     else:
         say("nothing has been asked yet")
-    noted = table.dropna(subset="note")
-    # An agent has one row per condition, all with the same note, so print the note once.
-    noted = noted[noted["stage"].eq("grade") | ~noted.duplicated(["stage", "name", "note"])]
+    # an agent has one row per condition, all with the same note
+    noted = table.dropna(subset="note").drop_duplicates(["stage", "name", "round", "note"])
     for stage, name, number, note in noted[["stage", "name", "round", "note"]].to_numpy():
         say(f"note: {_display_name(stage, name, number)}: {note}")
     here = errors(store).merge(table[["stage", "name", "round"]].drop_duplicates())
@@ -321,7 +313,10 @@ def _print_state(table: pd.DataFrame, store: sc.RunStore, *, exits: bool = True)
 
 _CODES = {"pass": 0, "fail": 1, "error": 2, "skipped": 3}
 _CLAUDE = "{kind: cli, program: claude}"
-_LINE = ("execution_pass_rate", "baseline_pass_rate", "no_skill_pass_rate", "delta")
+_LINE = (
+    *("execution_pass_rate", "baseline_pass_rate", "no_skill_pass_rate", "delta", "interval"),
+    *("verdict", "reason"),
+)
 _Runs = Annotated[Path, Option(help="Folder of all runs; its own .gitignore keeps it out of git.")]
 _HOME = Path("artifacts/skill-evals")
 
@@ -442,12 +437,11 @@ def evaluate(
         say(f"with {interval['n']} tasks this supports: {interval['supports']}", err=True)
     file = output or state_root / "evaluations" / f"{candidate.run_id}.json"
     evaluation.write_artefact(artefact, file)
-    line = {name: artefact[name] for name in _LINE if name in artefact}
     if interval:
         # the interval of the delta or, if there is no original skill, of the pass rate
-        line["interval"] = [interval["ci_low"], interval["ci_high"]]
-    line |= {name: artefact[name] for name in ("verdict", "reason") if name in artefact}
-    say(json.dumps(line | ({"mock": True} if mock else {})))
+        artefact = artefact | {"interval": [interval["ci_low"], interval["ci_high"]]}
+    names = (*_LINE, *(["mock"] if mock else []))
+    say(json.dumps({name: artefact[name] for name in names if name in artefact}))
     if code := _CODES[artefact["verdict"]]:
         raise typer.Exit(code)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 from typer import Argument, Option
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from skillcomp.lint.lint_path import LintedPlace
 
-FORMATS = ("text", "github")
 COLUMNS = "Columns: "  # begins the line of a message that lists the columns of a table
 _PYTHON = r"import json, |with open\(|table = pd|own = sc|print\(sc"  # begins a line of Python
 _LINE_FEED = re.compile(rf"\n(?!- |{COLUMNS}|{_PYTHON})")
@@ -78,34 +77,47 @@ def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = Fals
             say(f"{severity}: {rows['reason'].iloc[0]} [{rule}]", err=err)
             for message, group in rows.groupby("message", sort=False):
                 say(f"  {', '.join(group['place'].unique())}: {message}", err=err)
-    numbers = [(int(linted.findings["severity"].eq(n).sum()), n) for n in ("error", "warning")]
-    counts = ", ".join(plural(n, noun) for n, noun in numbers if n) or "no problems"
-    hint = " (--advice shows them)" if numbers[1][0] and not with_warnings else ""
-    say(f"{linted.description}: {counts}{hint}", err=err)
+    numbers = linted.findings["severity"].value_counts()
+    counts = [plural(numbers[noun], noun) for noun in ("error", "warning") if numbers.get(noun)]
+    hint = " (--advice shows them)" if numbers.get("warning") and not with_warnings else ""
+    say(f"{linted.description}: {', '.join(counts) or 'no problems'}{hint}", err=err)
 
 
 # Matches the entry of a parameter in a docstring: its name, its type, and its indented text.
 _ENTRY = re.compile(r"^(\w+) : .*((?:\n +.*)+)", re.MULTILINE)
 OneOrMore = Annotated[int, Option(min=1)]
 _Command = Callable[..., None]
+# The types of options that commands pass on unchanged; without one, the function's own default
+# holds.
+_PASSED_ON: dict[str, Any] = {
+    **FILE_FACTS,
+    **TABLE_OPTIONS,
+    **dict.fromkeys(("case", "grader", "reference"), str),
+    "checks": Literal["all", "shared"],
+    "value": Literal["passed", "share_passed", "score"],
+    "bounds": tuple[float, float],
+    "assume_missing": Literal["at random"],
+    "interval": Literal["adaptive", "bounded", "t"],
+    "margin": float,
+}
 
 
 def documented(command: _Command) -> _Command:
     """Return a command with the help that the section "Parameters" of its docstring has.
 
-    A parameter ``**facts`` stands for the facts and options of files. As in typer, a parameter
-    without a default is an argument, and any other is an option. An option of type bool is a flag
-    that can only be set. An annotation of typer, such as ``Annotated[bool, Option()]``, prevails
-    over these rules.
+    A parameter ``**options`` stands for the documented options that are passed on. As in typer, a
+    parameter without a default is an argument, and any other is an option. An option of type bool
+    is a flag that can only be set. An annotation of typer, such as ``Annotated[bool, Option()]``,
+    prevails over these rules.
     """
     summary, _, entries = inspect.cleandoc(command.__doc__ or "").partition("\n\nParameters\n")
     signature, hints = inspect.signature(command), get_type_hints(command, include_extras=True)
     parameters = dict(signature.parameters)
-    if parameters.pop("facts", None):
-        for name, kind in (FILE_FACTS | TABLE_OPTIONS).items():
-            parameters[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=None)
-            hints[name] = kind | None
+    passes_on = parameters.pop("options", None)
     for name, text in _ENTRY.findall(entries):
+        if passes_on and name not in parameters:
+            parameters[name] = Parameter(name, Parameter.KEYWORD_ONLY, default=None)
+            hints[name] = _PASSED_ON[name] | None
         kind, parameter = hints[name], parameters[name]
         about: Any = Option(*[f"--{name.replace('_', '-')}"] * (kind is bool))
         if hasattr(kind, "__metadata__"):

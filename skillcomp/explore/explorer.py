@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -45,6 +45,10 @@ STEPS: Keys = {
 _STEP_BUTTONS = (("Previous", "←"), ("Next", "→"))
 
 
+def _caption(value: Any) -> str:
+    return EVERY if value is None else str(value)
+
+
 class Control:
     """A dropdown or slider with which the user chooses one of several values.
 
@@ -52,8 +56,6 @@ class Control:
     ----------
     values : list
         The values to choose from.
-    captions : list of str
-        The text of each value.
     widget : ipywidgets.Dropdown, ToggleButtons or SelectionSlider
         The widget in the notebook.
     """
@@ -61,18 +63,23 @@ class Control:
     def __init__(
         self,
         label: str,
-        values: Sequence[Any] = (),
-        captions: Sequence[str] | None = None,
+        values: Iterable[Any] = (),
+        form: Callable[[Any], str] = _caption,
         *,
         kind: Any = widgets.Dropdown,
         hint: str = "",
     ) -> None:
         self.values: list[Any] = []
-        self.captions: list[str] = []
+        self._form = form
         # ipywidgets refuses a slider without options, so begin with an empty option
         first = {"options": [("", 0)]} if kind is widgets.SelectionSlider else {}
         self.widget = kind(description=label, tooltip=hint, **first)
-        self.offer(values, captions)
+        self.offer(values)
+
+    @property
+    def captions(self) -> list[str]:
+        """Return the text of each value."""
+        return [self._form(value) for value in self.values]
 
     @property
     def at(self) -> int:
@@ -99,29 +106,25 @@ class Control:
             )
         return self.captions.index(str(value))
 
-    def offer(self, values: Sequence[Any], captions: Sequence[str] | None = None) -> None:
+    def offer(self, values: Iterable[Any]) -> None:
         """Replace the values; keep the chosen value if it is among them, else choose the first."""
-        before = self.value
-        captions = [str(value) for value in values] if captions is None else list(captions)
-        if list(values) == self.values and captions == self.captions:
+        before, offered = self.value, list(values)
+        if offered == self.values:
             return
-        self.values, self.captions = list(values), captions
-        if self.values:
-            self.widget.options = [(visible(text), i) for i, text in enumerate(captions)]
-            self.at = self.values.index(before) if before in self.values else 0
+        self.values = offered
+        if offered:
+            self.widget.options = [(visible(text), i) for i, text in enumerate(self.captions)]
+            self.at = offered.index(before) if before in offered else 0
 
 
 def dropdown(label: str, values: Iterable[Any], *, key: str = "") -> Control:
     """Return a dropdown of the distinct values; the first option means all values."""
-    options = list(dict.fromkeys(values))
-    captions = [EVERY, *map(str, options)]
-    return Control(label, [None, *options], captions, hint=f"key {key}" if key else "")
+    return Control(label, [None, *dict.fromkeys(values)], hint=f"key {key}" if key else "")
 
 
-def next_position(at: int | None, by: Any, n: int) -> int:
+def next_position(at: int, by: Any, n: int) -> int:
     """Return the next position among n items if `by` is 1, otherwise the previous position."""
-    here = -1 if at is None else at
-    return min(max(here + (1 if by == 1 else -1), 0), max(n - 1, 0))
+    return min(max(at + (1 if by == 1 else -1), 0), max(n - 1, 0))
 
 
 def valid_position(value: Any, n: int) -> int | None:
@@ -166,6 +169,7 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
     """
 
     choices: dict[str, Control]
+    at: int = -1  # the position of the item in view; -1 if there is none
     _copy: Any = None  # the state of the widget in a saved notebook, for static pages
 
     def __init__(self, title: str, *more: Any) -> None:
@@ -201,10 +205,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         if self._listens:
             self.do("set", {"name": name, "value": change["new"]})
 
+    def chosen(self, name: str) -> Any:
+        """Return the chosen value of a control."""
+        return self.choices[name].value
+
+    @property
+    def n_items(self) -> int | None:
+        """Return the number of items to step through; None hides the step buttons."""
+        return None
+
     def selected_rows(self, rows: pd.DataFrame, *names: str) -> pd.DataFrame:
         """Return the rows that have the chosen value in each column of `names` that they have."""
         for name in columns_of(rows, *names):
-            value = self.choices[name].value
+            value = self.chosen(name)
             if value is not None:
                 rows = rows[rows[name].eq(value)]
         return rows
@@ -219,13 +232,16 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         """Return values for traits of `View` by name, such as the status and the shortcuts."""
         raise NotImplementedError
 
-    def _step_position(self) -> tuple[int | None, int] | None:
-        """Return the current position and the number of items; None hides the step buttons."""
-        return None
+    def _go_to(self, at: int) -> None:
+        """Bring the item at a position into view."""
+        self.at = at
 
-    def _command_handlers(self) -> Mapping[str, Any]:
-        """Return a function for each command; it takes the value sent with the command."""
-        return {}
+    def _do_step(self, by: Any) -> None:
+        """Go to the next item if `by` is 1, otherwise to the previous one.
+
+        The command "step" runs this method; so it is with each command and ``_do_<command>``.
+        """
+        self._go_to(next_position(self.at, by, self.n_items or 0))
 
     def _control_changed(self, name: str) -> None:
         """React to a new value of the control `name`."""
@@ -283,17 +299,19 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         return self
 
     def _run_command(self, command: str, value: Any) -> None:
-        if command != "set":
-            act = self._command_handlers().get(command)
-            if act is not None:
-                act(value)
-            return
-        setting = value if isinstance(value, dict) else {}
-        name, at = str(setting.get("name")), setting.get("value")
-        control = self.choices.get(name)
-        if control is not None and isinstance(at, int) and 0 <= at < len(control.values):
-            control.at = at
-            self._control_changed(name)
+        name, at = command, None
+        if command == "set" and isinstance(value, dict):
+            name, at = str(value.get("name")), value.get("value")
+        elif command in self.choices:  # to the next or the previous value
+            control = self.choices[command]
+            at = next_position(control.at, value, len(control.values))
+        elif act := getattr(self, f"_do_{command}", None):
+            act(value)
+        if isinstance(at, int) and name in self.choices:
+            control = self.choices[name]
+            if 0 <= at < len(control.values):
+                control.at = at
+                self._control_changed(name)
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
         """Run a command from the browser; ignore malformed commands and late labels.
@@ -310,12 +328,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         state = self._widget_state() | {"alarm": bool(problem)}
         status = state.pop("status")
         self.page.draw(self._render_view(live=True), problem or status, **state)
-        place = self._step_position()
-        for step in self.steps:
-            step.layout.display = "none" if place is None else None
-        if place is not None:
-            at = -1 if place[0] is None else place[0]
-            self.steps[0].disabled, self.steps[1].disabled = at <= 0, at >= place[1] - 1
+        n = self.n_items
+        for step, at_end in zip(self.steps, (self.at <= 0, self.at + 1 >= (n or 0)), strict=True):
+            step.layout.display = "none" if n is None else None
+            step.disabled = at_end
         if self._copy is not None:
             self._copy.update(self._mime_bundle(), raw=True)
 

@@ -139,7 +139,6 @@ class StudyExplorer(ui.Explorer):
         self._outcomes_of = cache(self._graded_attempts)
         self._shown = cache(lambda tab, *_: self._tab_html(tab))
         self._row: int | None = None
-        self._case: int | None = None
         self._exported = _EXPORTS
         self._folder = widgets.Text("my-report", description="Folder", continuous_update=False)
         self._write = widgets.Button(description="Write", button_style="primary")
@@ -149,7 +148,7 @@ class StudyExplorer(ui.Explorer):
     @property
     def tab(self) -> str:
         """Return the name of the open tab."""
-        return str(self._chosen_value("tab"))
+        return str(self.chosen("tab"))
 
     def choose(self, **settings: Any) -> StudyExplorer:
         """Set controls by name, as in ``choose(skill="a", margin=0.2)``; None means all.
@@ -161,7 +160,7 @@ class StudyExplorer(ui.Explorer):
         """
         margin, control = settings.get("margin"), self.choices["margin"]
         if isinstance(margin, float) and 0 < margin < 1:
-            _offer_margins(control, {*control.values, margin})
+            control.offer(sorted({*control.values, margin}))
         super().choose(**settings)
         return self
 
@@ -213,10 +212,14 @@ class StudyExplorer(ui.Explorer):
             "grader": ui.Control(
                 "Grader", graders, kind=widgets.ToggleButtons if buttons else widgets.Dropdown
             ),
-            "margin": ui.Control("Margin", kind=widgets.SelectionSlider),
-            "repeat": ui.Control("Repeat"),
+            "margin": ui.Control(
+                "Margin",
+                [at / 100 for at in range(51)],
+                "{:.2f}".format,
+                kind=widgets.SelectionSlider,
+            ),
+            "repeat": ui.Control("Repeat", form=lambda repeat: str(repeat or 1)),
         }
-        _offer_margins(controls["margin"], {at / 100 for at in range(51)})
         controls["margin"].at = 10
         with suppress(SkillcompError):  # the tab `graders` shows the error
             controls["grader"].at = graders.index(default_grader(self._study))
@@ -224,28 +227,22 @@ class StudyExplorer(ui.Explorer):
 
     def _control_changed(self, name: str) -> None:
         if name not in ("tab", "repeat"):
-            self._row = self._case = None
-
-    def _command_handlers(self) -> Fields:
-        return {"row": self._open_row, "case": self._open_case, "step": self._step_case}
+            self._row, self.at = None, -1
 
     def _widget_state(self) -> Fields:
         for name, control in self.choices.items():
             several = len({*control.values} - {None}) > 1
-            shown = several and (name != "repeat" or self._case is not None)
+            shown = several and (name != "repeat" or self.at >= 0)
             control.widget.layout.display = None if shown else "none"
         for widget in (self._folder, self._write):
             widget.layout.display = None if self.tab == "export" else "none"
         shortcuts = dict(ui.STEPS) if self.tab == "cases" else {}
         return {"shortcuts": shortcuts, "status": "", "place": str(self._row)}
 
-    def _chosen_value(self, name: str) -> Any:
-        return self.choices[name].value
-
     # What the tabs show
 
     def _current_answer(self) -> Answer:
-        return self._result(self._chosen_value("grader")).with_margin(self._chosen_value("margin"))
+        return self._result(self.chosen("grader")).with_margin(self.chosen("margin"))
 
     def _headline_rows(self) -> pd.DataFrame:
         rows = self._current_answer().headline()
@@ -259,7 +256,7 @@ class StudyExplorer(ui.Explorer):
     def _sentence_rows(self) -> pd.DataFrame:
         rows = self._current_answer().findings
         for name in ("skill", "condition"):
-            value = self._chosen_value(name)
+            value = self.chosen(name)
             others = {*self.choices[name].values} - {value, None}
             if value is not None:
                 rows = rows[~rows["about"].isin(others) & ~rows["topic"].isin(others)]
@@ -271,7 +268,7 @@ class StudyExplorer(ui.Explorer):
         return compared_rows(outcomes, getattr(self._study, "gold_drawn", ""))
 
     def _outcomes(self) -> pd.DataFrame:
-        outcomes = self._outcomes_of(self._chosen_value("grader"))
+        outcomes = self._outcomes_of(self.chosen("grader"))
         return self.selected_rows(outcomes, "skill", "agent")
 
     def _reference_condition(self) -> str:
@@ -360,8 +357,9 @@ class StudyExplorer(ui.Explorer):
             self._row = 0
         return rows
 
-    def _open_cases(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def _open_cases(self) -> pd.DataFrame:
         """Return the cases of the open row; no rows if no row is open."""
+        rows = self._delta_rows()
         if self._row is None:
             return pd.DataFrame()
         row = rows.iloc[self._row]
@@ -369,36 +367,33 @@ class StudyExplorer(ui.Explorer):
         cases = rows_of_group(self._case_rows(), {name: row[name] for name in by})
         return cases.reset_index(drop=True)
 
-    def _open_row(self, value: Any) -> None:
+    def _do_row(self, value: Any) -> None:
         at = ui.valid_position(value, len(self._delta_rows()))
         if at is not None:
-            self._row = at
-            self._case = None
+            self._row, self.at = at, -1
 
-    def _open_case(self, value: Any) -> None:
-        cases = self._open_cases(self._delta_rows())
+    def _do_case(self, value: Any) -> None:
+        cases = self._open_cases()
         at = ui.valid_position(value, len(cases))
         if at is not None:
-            self._case = at
-            case = cases.iloc[at]
-            repeats = self._answers.repeats(case["skill"], case["case_id"])
-            self.choices["repeat"].offer(repeats, [str(repeat or 1) for repeat in repeats])
+            self.at, case = at, cases.iloc[at]
+            self.choices["repeat"].offer(self._answers.repeats(case["skill"], case["case_id"]))
 
-    def _step_case(self, by: Any) -> None:
-        cases = self._open_cases(self._delta_rows())
-        self._open_case(ui.next_position(self._case, by, len(cases)))
+    def _do_step(self, by: Any) -> None:
+        cases = self._open_cases()
+        self._do_case(ui.next_position(self.at, by, len(cases)))
 
     def _cases_html(self, *, live: bool) -> Markup:
         rows = self._delta_rows()
         row, shown, page = None, None, ""
         if self._row is not None:
-            row, cases = rows.iloc[self._row], self._open_cases(rows)
+            row, cases = rows.iloc[self._row], self._open_cases()
             heads = {name: f"{row[of]}_rate" for name, of in _RATES.items()}
             columns = [column for column in _CASES if cases[column].notna().any()]
             shown = table(cases[columns].rename(columns=heads))
-            repeat = self._chosen_value("repeat")
-            if self._case is not None and repeat is not None:
-                case = cases.iloc[self._case]
+            repeat = self.chosen("repeat")
+            if self.at >= 0 and repeat is not None:
+                case = cases.iloc[self.at]
                 page = self._answers.page(case["skill"], case["case_id"], repeat)
         return html.render(
             "explore-cases",
@@ -406,15 +401,10 @@ class StudyExplorer(ui.Explorer):
             current=self._row,
             row=row,
             cases=shown,
-            case=self._case,
+            case=self.at,
             page=page,
             live=live,
         )
-
-
-def _offer_margins(control: ui.Control, margins: set[float]) -> None:
-    values = sorted(margins)
-    control.offer(values, [f"{value:.2f}" for value in values])
 
 
 def _table_of(rows: pd.DataFrame, columns: list[str]) -> Table:

@@ -16,9 +16,16 @@ from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.ngrams import Tokenizer, name_of_tokenizer
-from skillcomp.overlap.calibrate import NEEDED, performance
-from skillcomp.overlap.candidates import COPIES, NULLS, Settings, existing_names, make_sample
-from skillcomp.overlap.score import (
+from skillcomp.overlap.calibrate import (
+    COPIES,
+    NEEDED,
+    NULLS,
+    Settings,
+    existing_names,
+    make_sample,
+    performance,
+)
+from skillcomp.overlap.score_spans_and_positives import (
     Skills,
     checked_columns,
     common_tokenizer,
@@ -133,6 +140,10 @@ def threshold(
     return ThresholdExplorer(every, settings, skills, texts, prompts, start, tokenizer)
 
 
+def _cut_text(cut: float | None) -> str:
+    return "any" if cut is None else f"{100 * cut:.1f} %"
+
+
 class ThresholdExplorer(ui.Explorer):
     """The widget that :func:`threshold` returns.
 
@@ -179,7 +190,7 @@ class ThresholdExplorer(ui.Explorer):
             "n": ui.Control(
                 "n", self._sample.lengths, kind=widgets.SelectionSlider, hint="keys ↓ ↑"
             ),
-            "cut": ui.Control("Cut", kind=widgets.SelectionSlider, hint="keys ← →"),
+            "cut": ui.Control("Cut", (), _cut_text, kind=widgets.SelectionSlider, hint="keys ← →"),
         }
         self.choices["n"].at = self._sample.lengths.index(start[0])
         self._offer_cuts(start[1])
@@ -195,38 +206,30 @@ class ThresholdExplorer(ui.Explorer):
 
     @property
     def _chosen_point(self) -> _Point:
-        return self.choices["n"].value, self.choices["cut"].value
+        return self.chosen("n"), self.chosen("cut")
 
     def _offer_cuts(self, nearest: float | None) -> None:
         """Offer the cuts that exist for the chosen n, and choose the one nearest to `nearest`."""
-        candidates, n = self._sample.candidates, self.choices["n"].value
+        candidates, n = self._sample.candidates, self.chosen("n")
         cuts = sorted(candidates.loc[candidates["n"].eq(n) & candidates["rule"].eq("share"), "cut"])
         control = self.choices["cut"]
-        control.offer([None, *cuts], ["any", *(f"{100 * cut:.1f} %" for cut in cuts)])
+        control.offer([None, *cuts])
         control.at = 0
         if nearest is not None and cuts:
             control.at = 1 + int(np.argmin(np.abs(np.array(cuts) - nearest)))
 
     def _control_changed(self, name: str) -> None:
         if name == "n":
-            self._offer_cuts(self.choices["cut"].value)
+            self._offer_cuts(self.chosen("cut"))
         self._update_lists()
 
-    def _command_handlers(self) -> Fields:
-        return {
-            "keep": self._save_point,
-            "error": lambda value: self._open_text("errors", value),
-            "move": lambda value: self._open_text("moved", value),
-            "cut": lambda by: self._step_slider("cut", by),
-            "n": lambda by: self._step_slider("n", by),
-        }
+    def _do_error(self, value: Any) -> None:
+        self._open_text("errors", value)
 
-    def _step_slider(self, name: str, by: Any) -> None:
-        control = self.choices[name]
-        control.at = ui.next_position(control.at, by, len(control.values))
-        self._control_changed(name)
+    def _do_move(self, value: Any) -> None:
+        self._open_text("moved", value)
 
-    def _save_point(self, _: Any) -> None:
+    def _do_keep(self, _: Any) -> None:
         self._saved_point = self._chosen_point
         self._update_lists()
 
@@ -256,8 +259,8 @@ class ThresholdExplorer(ui.Explorer):
         self.moved = texts.assign(what=moved)[apart].reset_index(drop=True)
 
     def _point_label(self, point: _Point) -> str:
-        how = "any shared" if point[1] is None else f"at least {100 * point[1]:.1f} % shared"
-        return f"n = {point[0]}, {how}"
+        least = "" if point[1] is None else "at least "
+        return f"n = {point[0]}, {least}{_cut_text(point[1])} shared"
 
     def _widget_state(self) -> Fields:
         shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}

@@ -19,7 +19,7 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_store import gold as read_gold
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.records import GoldLabel, Skill
-from skillcomp.reliability.grader_agreement import agreement
+from skillcomp.reliability.grader_agreement_and_consistency import agreement
 from skillcomp.report import escaped_text as html
 from skillcomp.report.case_pages import Answers, grader_names
 from skillcomp.stats.results import Fields, Indices
@@ -205,7 +205,7 @@ class VerdictBrowser(ui.Explorer):
         for name, control in self.choices.items():
             if name in _NARROWED:
                 left = sorted(rows[name].unique(), key=_numbers_in_order)
-                control.offer([None, *left], [ui.EVERY, *map(str, left)])
+                control.offer([None, *left])
             rows = self.selected_rows(rows, name)
         self._selected = rows.index.to_numpy()
         self._items = np.unique(self._item[self._selected])
@@ -218,23 +218,19 @@ class VerdictBrowser(ui.Explorer):
     def _control_changed(self, name: str) -> None:
         self._apply_filters()
 
-    def _command_handlers(self) -> Fields:
-        return {"step": self._step_check, "first": lambda _: self._step_check(0)}
-
-    def _step_check(self, by: Any) -> None:
-        self.at = ui.next_position(self.at, by, len(self._items)) if by else 0
+    @property
+    def n_items(self) -> int:
+        """Return the number of checks that pass the filters."""
+        return len(self._items)
 
     def _widget_state(self) -> Fields:
-        n = len(self._items)
+        n = self.n_items
         status = "No verdict is left by these filters."
         if n:
             verdicts = plural(len(self._selected), "verdict")
             status = f"Check {self.at + 1:,} of {n:,} ({verdicts})"
         shortcuts = ui.STEPS | {"/": ("focus", "skill")}
         return {"shortcuts": shortcuts, "status": status, "place": str(self.at)}
-
-    def _step_position(self) -> tuple[int, int]:
-        return self.at, len(self._items)
 
     def _render_view(self, *, live: bool) -> Markup:
         if not len(self._items):
@@ -243,7 +239,7 @@ class VerdictBrowser(ui.Explorer):
         first, graders = self._table.iloc[rows[0]], self._filter_levels["grader"]
         name, attempts = first["check_id"], self._table["attempt_id"]
         lit = {(attempts.iloc[at], name, graders[at]) for at in rows}
-        chosen = [self.choices[name].value for name in _OF_VERDICTS & {*self.choices}]
+        chosen = [self.chosen(name) for name in _OF_VERDICTS & {*self.choices}]
         repeat = 0 if html.absent(first["repeat"]) else int(first["repeat"])
         highlighted = lit if any(value is not None for value in chosen) else ()
         return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=highlighted)
@@ -304,8 +300,7 @@ class LabelEditor(ui.Explorer):
         self._agreement: Table | str | None = None
         self._n_agreement_labels = 0
         self._selected = list(range(len(self._items)))
-        self._at = 0
-        self._show_item(self._next_open(0))
+        self._go_to(self._next_open(0))
         self._update_agreement()
         super().__init__("Labels", self._note)
 
@@ -332,27 +327,25 @@ class LabelEditor(ui.Explorer):
         left = (at for at in order if self._names[self._selected[at]] not in self._labels)
         return next(left, max(min(start, len(self._selected)) - 1, 0))
 
-    def _show_item(self, at: int) -> None:
-        self._at = at
+    def _go_to(self, at: int) -> None:
+        self.at = at
         old = self._labels.get(self._item_name)
         self.note = (html.text(old.note) or "") if old else ""
         self.borderline = bool(old and old.borderline)
 
     @property
     def _item_name(self) -> tuple[str, str] | None:
-        return self._names[self._selected[self._at]] if self._selected else None
+        return self._names[self._selected[self.at]] if self._selected else None
 
     def _control_changed(self, name: str) -> None:
         items = self._items.assign(state=[_STATES[key in self._labels] for key in self._names])
         self._selected = self.selected_rows(items, *self.choices).index.tolist()
-        self._show_item(self._next_open(0))
+        self._go_to(self._next_open(0))
 
-    def _command_handlers(self) -> Fields:
-        return {
-            "step": lambda by: self._show_item(ui.next_position(self._at, by, len(self._selected))),
-            "label": self._save_label,
-            "borderline": self._toggle_borderline,
-        }
+    @property
+    def n_items(self) -> int:
+        """Return the number of checks that pass the filters."""
+        return len(self._selected)
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
         """Run a command from the browser; a label gets the note that the browser shows."""
@@ -361,14 +354,14 @@ class LabelEditor(ui.Explorer):
             self.note = shown_note
         super().hear(_, content, buffers)
 
-    def _toggle_borderline(self, _: Any) -> None:
+    def _do_borderline(self, _: Any) -> None:
         self.borderline = not self.borderline
 
-    def _save_label(self, passed: Any) -> None:
+    def _do_label(self, passed: Any) -> None:
         passed = _BY_BUTTON.get(passed, passed) if isinstance(passed, str) else passed
         if self._item_name is None or passed not in (True, False, None):
             return
-        item = self._items.iloc[self._selected[self._at]]
+        item = self._items.iloc[self._selected[self.at]]
         chance = item["inclusion_probability"]
         label = GoldLabel(
             attempt_id=item["attempt_id"],
@@ -386,7 +379,7 @@ class LabelEditor(ui.Explorer):
         except (SkillcompError, OSError) as cause:
             raise StudyError(f"Not saved: {cause}") from cause
         self._labels[self._item_name] = label
-        self._show_item(self._next_open(self._at + 1))
+        self._go_to(self._next_open(self.at + 1))
         n = self.n_labelled
         if n % _EVERY == 0 or n == len(self._names):
             # show the next check before the agreement is computed
@@ -423,7 +416,7 @@ class LabelEditor(ui.Explorer):
         old = self._labels.get(self._item_name)
         if old is not None:
             status += f"; this one: {_WORDS[old.passed]}"
-        place = str(self._selected[self._at]) if self._selected else ""
+        place = str(self._selected[self.at]) if self._selected else ""
         return {
             "shortcuts": ui.STEPS | _KEYS,
             "status": status,
@@ -431,9 +424,6 @@ class LabelEditor(ui.Explorer):
             # the token is only a position, because an id would reveal condition and attempt
             "token": place,
         }
-
-    def _step_position(self) -> tuple[int, int]:
-        return self._at, len(self._selected)
 
     def _render_view(self, *, live: bool) -> Markup:
         about: Fields = {
@@ -444,7 +434,7 @@ class LabelEditor(ui.Explorer):
             "labels": f"the first {plural(self._n_agreement_labels, 'label')}",
         }
         if self._item_name is not None:
-            item = self._items.iloc[self._selected[self._at]]
+            item = self._items.iloc[self._selected[self.at]]
             about |= {name: html.text(item[name]) for name in ("skill", "prompt", "behaviour")}
             about["answer"] = html.text(item["answer"]) or ""
             about["hint"] = _HINTS.get(str(item["check_kind"]), "")
@@ -459,13 +449,11 @@ def _items_to_label(
 ) -> pd.DataFrame:
     """Return a row for each attempt with an answer and each of its checks."""
     answered = attempts[attempts["answer"].fillna("").str.strip().ne("")]
+    about, on = verdicts.assign(description=None), ["attempt_id"]
     if checks is not None:
-        about = check(checks, "checks")[[*CASE, "check_id", "check_kind", "description"]]
-        items = answered.merge(about, on=CASE, how="inner")
-    else:
-        judged = verdicts[["attempt_id", "check_id", "check_kind"]]
-        judged = judged.drop_duplicates(["attempt_id", "check_id"]).assign(description=None)
-        items = answered.merge(judged, on="attempt_id", how="inner")
+        about, on = check(checks, "checks"), [*CASE]
+    about = about.reindex(columns=[*on, "check_id", "check_kind", "description"])
+    items = answered.merge(about.drop_duplicates([*on, "check_id"]), on=on)
     if cases is not None:
         prompts = check(cases, "cases")[[*CASE, "prompt"]]
         items = items.merge(prompts, on=CASE, how="left")
@@ -480,5 +468,5 @@ def _labels_of(store: RunStore, labeller: str) -> dict[tuple[str, str], GoldLabe
     frame = read_gold(store, labeller="all") if store.tables else empty("gold")
     mine = frame[frame["labeller"].eq(labeller)]
     rows = mine.astype("object").where(mine.notna(), None).to_dict("records")
-    labels = [GoldLabel(**{str(name): value for name, value in row.items()}) for row in rows]
+    labels = map(GoldLabel.model_validate, rows)
     return {(label.attempt_id, label.check_id): label for label in labels}

@@ -8,9 +8,6 @@ check: the contract of a frame
     ``check``: convert and check a frame of a kind.
     ``empty``: a frame without rows.
 
-concat: several studies
-    ``concat``: one set of frames, with the study in a column; nothing is pooled.
-
 estimates: functions that all analyses use
     ``prepared``: check a frame for an analysis; refuse to pool graders or agents.
     ``groups``: the rows of each group.
@@ -33,8 +30,9 @@ probes: answers of known quality, graded on every check
     ``probes``: the result of the last probe of a store.
     ``probe_rates``: the share of checks that each answer passes, for a figure.
 
-save_frames: the frames of one study
+save_frames: the frames of one study, or of several
     ``Frames``: what the door returns; it saves them as a store.
+    ``concat``: one set of frames, with the study in a column; nothing is pooled.
 
 table_reader: how a table is read
     ``FrameWarning``: the warning that lists how values were converted.

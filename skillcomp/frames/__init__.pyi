@@ -1,6 +1,5 @@
 from .check import check as check
 from .check import empty as empty
-from .concat import concat as concat
 from .estimates import clusters_of as clusters_of
 from .estimates import estimates as estimates
 from .estimates import groups as groups
@@ -23,4 +22,5 @@ from .outcomes import outcomes as outcomes
 from .probes import probe_rates as probe_rates
 from .probes import probes as probes
 from .save_frames import Frames as Frames
+from .save_frames import concat as concat
 from .table_reader import FrameWarning as FrameWarning

@@ -6,7 +6,7 @@ are converted only where no information is lost. One error reports all problems.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from difflib import get_close_matches
@@ -31,13 +31,7 @@ from skillcomp.records import DIMENSIONS, dimension_family
 _MAX_SHOWN = 5  # A message names at most this many distinct bad values.
 # types of numbers; a Decimal is not an int or a float
 _NUMBERS = (int, float, Decimal, np.integer, np.floating, np.bool_)
-_TIMES = "times (ISO 8601)"
-_EXPECTED = {
-    "str": "text",
-    "boolean": "True, False or missing",
-    "Int64": "whole numbers",
-    "float64": "numbers",
-}
+_TRUTHS = (bool, np.bool_)
 
 
 class ConversionError(Exception):
@@ -60,13 +54,14 @@ def convert(values: pd.Series, dtype: Any) -> pd.Series:
     if present.empty:
         absent: pd.Series = pd.Series(None, index=values.index, dtype=dtype)
         return absent
-    ways = {"str": _to_text, "boolean": _to_boolean, "Int64": _to_number, "float64": _to_number}
+    expected, read = _READ[dtype]
     try:
-        return ways.get(dtype, _to_time)(values, present, dtype)
+        made = read(present)
     except (TypeError, ValueError, ArithmeticError, RecursionError) as cause:
-        raise ConversionError(
-            f"found {show(present)}; expected {_EXPECTED.get(dtype, _TIMES)}."
-        ) from cause
+        raise ConversionError(f"found {show(present)}; {expected}.") from cause
+    if len(made) < len(present):
+        raise ConversionError(f"found {show(present.drop(made.index))}; {expected}.")
+    return made.reindex(values.index)
 
 
 def plain_values(values: pd.Series) -> pd.Series:
@@ -131,49 +126,50 @@ def _has_dtype(present: Any, dtype: str) -> bool:
     return str(present) == dtype or (is_numpy and present.kind == kinds.get(dtype))
 
 
-def _to_text(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
+def _that(values: pd.Series, fits: Callable[[Any], bool]) -> pd.Series:
+    return values[values.map(fits).astype(bool)]
+
+
+def _texts(values: pd.Series) -> pd.Series:
     # for a column of objects, infer_dtype is ten times faster than a Python call for each value
-    if isinstance(values.dtype, pd.StringDtype) or pd.api.types.infer_dtype(present) == "string":
+    if isinstance(values.dtype, pd.StringDtype) or pd.api.types.infer_dtype(values) == "string":
         return values.astype(TEXT)
-    bad = present[~present.map(lambda v: isinstance(v, str | int) and not isinstance(v, bool))]
-    if len(bad):
-        raise ConversionError(f"found {show(bad)}; expected text.")
-    return present.map(str).astype(TEXT).reindex(values.index)
+    named = _that(values, lambda v: isinstance(v, str | int) and not isinstance(v, bool))
+    return named.map(str).astype(TEXT)
 
 
-def _to_boolean(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
-    fits = present.map(lambda v: isinstance(v, _NUMBERS) and v in (0, 1)).astype(bool)
-    if not fits.all():
-        raise ConversionError(f"found {show(present[~fits])}; allowed: True, False or missing.")
-    return present.astype(bool).astype("boolean").reindex(values.index)
+def _truths(values: pd.Series) -> pd.Series:
+    known = _that(values, lambda v: isinstance(v, _NUMBERS) and v in (0, 1))
+    return known.astype(bool).astype("boolean")
 
 
-def _to_number(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
-    real = values.dtype.kind in "if"
-    if not real:
-        odd = present.map(lambda v: isinstance(v, bool | np.bool_) or not isinstance(v, _NUMBERS))
-        if isinstance(values.dtype, pd.StringDtype) or odd.any():
-            raise ConversionError(f"found {show(present)}; expected numbers.")
-    numbers = pd.to_numeric(present, errors="coerce").astype("float64")
-    bad = present[numbers.isna() | ((numbers % 1 != 0) if dtype == "Int64" else False)]
-    if len(bad):
-        what = "whole numbers" if dtype == "Int64" else "numbers"
-        raise ConversionError(f"found {show(bad)}; expected {what}.")
-    if dtype == "float64":
-        return numbers.reindex(values.index)
-    exact = present if real else present.map(int)
-    return exact.astype("Int64").reindex(values.index)
+def _numbers(values: pd.Series) -> pd.Series:
+    if values.dtype.kind not in "if":
+        values = _that(values, lambda v: isinstance(v, _NUMBERS) and not isinstance(v, _TRUTHS))
+    return pd.to_numeric(values, errors="coerce").astype("float64").dropna()
 
 
-def _to_time(values: pd.Series, present: pd.Series, dtype: str) -> pd.Series:
-    odd = present.map(lambda v: not isinstance(v, str | date | np.datetime64))
-    if values.dtype.kind != "M" and odd.any():
-        raise ConversionError(f"found {show(present[odd])}; expected {_TIMES}.")
-    times = pd.to_datetime(present, errors="coerce", utc=True, format="ISO8601")
-    bad = present[times.isna()]
-    if len(bad):
-        raise ConversionError(f"found {show(bad)}; expected {_TIMES}.")
-    return times.astype(TIME).reindex(values.index)
+def _whole_numbers(values: pd.Series) -> pd.Series:
+    numbers = _numbers(values)
+    whole = values[numbers.index[numbers % 1 == 0]]  # exact, unlike floats from 2 ** 53 on
+    return (whole if values.dtype.kind in "if" else whole.map(int)).astype("Int64")
+
+
+def _times(values: pd.Series) -> pd.Series:
+    if values.dtype.kind != "M":
+        values = _that(values, lambda v: isinstance(v, str | date | np.datetime64))
+    return pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601").dropna().astype(TIME)
+
+
+# for each dtype, the end of the message on other values, and the function that converts values; it
+# leaves out those that it cannot convert without loss
+_READ: Mapping[Any, tuple[str, Callable[[pd.Series], pd.Series]]] = {
+    "str": ("expected text", _texts),
+    "boolean": ("allowed: True, False or missing", _truths),
+    "Int64": ("expected whole numbers", _whole_numbers),
+    "float64": ("expected numbers", _numbers),
+    TIME: ("expected times (ISO 8601)", _times),
+}
 
 
 def empty(kind: str) -> pd.DataFrame:
@@ -225,14 +221,6 @@ def check(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     skillcomp.errors.FrameError: cases frame, 1 problem:
     - column 'transfer': found 'distant' (1 row); allowed: 'near', 'far' or missing.
     """
-    return converted(frame, kind)
-
-
-def converted(frame: pd.DataFrame, kind: str, *, compares_rows: bool = True) -> pd.DataFrame:
-    """Convert a frame as :func:`check` does.
-
-    Without ``compares_rows``, rows with equal keys are a problem only beside another problem.
-    """
     contract = _contract_of(kind)
     require_frame(frame, f"{kind} frame")
     problems = []
@@ -253,8 +241,7 @@ def converted(frame: pd.DataFrame, kind: str, *, compares_rows: bool = True) -> 
             columns[name] = absent[dtype].copy()
     present = {name: values for name, values in columns.items() if name in source}
     problems += _problems_of_values(present, contract)
-    if compares_rows or problems:
-        problems += _problems_of_keys(columns, contract)
+    problems += _problems_of_keys(columns, contract)
     if problems and kind == "outcomes" and "check_id" in source:
         problems.append(
             "this looks like a verdicts frame: sc.frames.outcomes(verdicts, cases) makes outcomes."

@@ -20,7 +20,7 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import DIFFERENT_CHECKS, dense_codes, group_codes
+from skillcomp.frames.estimates import DIFFERENT_CHECKS, group_codes
 from skillcomp.frames.estimates import Ints as Ints
 from skillcomp.stats.results import Bools as Bools
 from skillcomp.stats.results import join_notes
@@ -105,10 +105,10 @@ def check_sets(
     """
     require_known(f"{what}: checks: found", checks, get_args(Checks))
     shared = checks == "shared"
-    case = dense_codes(group, [group_codes(keys, CASE)[0]])[0]
+    case = group_codes(keys.assign(version=group), ["version", *CASE])[0]
     n_rows = np.bincount(outcome, minlength=len(keys))
     # number of checks with a row for the case, whatever the condition
-    _, first = dense_codes(case[outcome], [pd.factorize(rows["check_id"])[0]])
+    _, first = group_codes(rows.assign(case=case[outcome]), ["case", "check_id"])
     n_pairs = np.bincount(case[outcome[first]])[case]
     if (n_rows == n_pairs).all() and (n_listed <= n_pairs).all():  # no row is absent
         nothing = np.zeros(len(keys), bool)

@@ -10,7 +10,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skillcomp.errors import FrameError, argument, instead, literal, plural, suggest
+from skillcomp.errors import (
+    FrameError,
+    argument,
+    instead,
+    literal,
+    plural,
+    require_whole,
+    suggest,
+)
 from skillcomp.frames.check import as_list, check, require_frame, show
 from skillcomp.frames.contracts import (
     CASE,
@@ -44,6 +52,9 @@ _HIDDEN, _NO_REPEATS = (
     "pooling them would hide their differences",
     "they are no repeats of each other",
 )
+# reasons why `average` cannot name a column
+BY_NAMES_IT = "but by= names it, too. Leave it out"
+NOT_AVERAGED = {"but it names the cases. Leave it out": CASE}
 # Columns whose values are not pooled: the argument of `refuse_pooling`, what the frame holds, and
 # why it is refused.
 _POOLED = {
@@ -67,7 +78,6 @@ DIFFERENT_CHECKS = "conditions were asked different checks"
 _SEVERAL_CASES = 3
 _FEWEST_IDS = 10
 _SHARED_REPEATS = 0.1
-_LARGEST = np.iinfo(np.int64).max  # the largest code
 _ROUNDING = 1e-12  # An estimate closer to 0 than this is a rounding error.
 PLACEBO = "placebo"  # Rows of this condition make no claims: their p-values are not adjusted.
 # Columns, if present, with the families of p-values that are adjusted together.
@@ -212,8 +222,8 @@ def refuse_pooling(
     refused = {"graders": graders, "copies": copies, "agents": agents}
     exempt = {*by, *(average or ()), *compared}
     if graders:
-        added = "a column that the analysis adds. Rename yours"
-        _refuse_names(by, average or (), RESERVED, what, added)
+        added = "which is a column that the analysis adds. Rename yours"
+        refuse_names({"by": by, "average": average or ()}, {added: RESERVED}, what)
     for name, (kind, contents, why) in _POOLED.items():
         if not refused[kind] or name in exempt or name not in frame:
             continue
@@ -270,13 +280,15 @@ def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> s
     )
 
 
-def _refuse_names(
-    by: Sequence[str], average: Sequence[str], names: Collection[str], what: str, why: str
+def refuse_names(
+    arguments: Mapping[str, Sequence[str]], reasons: Mapping[str, Collection[str]], what: str
 ) -> None:
-    for name in (*by, *average):
-        if name in names:
-            argument = "by" if name in by else "average"
-            raise FrameError(f"{what}: {argument}= names '{name}', which is {why}.")
+    """Raise FrameError if an argument names one of the columns that a reason excludes."""
+    for argument_name, names in arguments.items():
+        for name in names:
+            for why, columns in reasons.items():
+                if name in columns:
+                    raise FrameError(f"{what}: {argument_name}= names '{name}', {why}.")
 
 
 def prepared(
@@ -326,23 +338,14 @@ def prepared(
         pool groups that are not repeats of each other.
     """
     names, averaged = listed(by), listed(average)
-    _refuse_names(names, averaged, compared, what, "compared. Leave it out")
+    together = {"average": averaged}
+    refuse_names({"by": names, **together}, {"which is compared. Leave it out": compared}, what)
     checked = check(frame, kind)
     require_columns(checked, [*names, *averaged], what)
-    refuse_averaged(averaged, {"by= names it, too": names, "it names the cases": CASE}, what)
+    refuse_names(together, {**NOT_AVERAGED, BY_NAMES_IT: names}, what)
     averaged_or_none = None if average is None else averaged
     refuse_pooling(checked, names, what, average=averaged_or_none, compared=compared, **pooled)
     return checked
-
-
-def refuse_averaged(
-    averaged: Sequence[str], reasons: Mapping[str, Sequence[str]], what: str
-) -> None:
-    """Raise FrameError if a column of ``average=`` is among those that a reason excludes."""
-    for name in averaged:
-        for why, columns in reasons.items():
-            if name in columns:
-                raise FrameError(f"{what}: average= names '{name}', but {why}. Leave it out.")
 
 
 def require_reference(conditions: Iterable[str], reference: str | None) -> None:
@@ -389,12 +392,8 @@ def check_settings(what: str, ci_level: float, n_resamples: int = 1, seed: int =
             f"{what}: ci_level: found {ci_level!r}; allowed: a number strictly between 0 and 1."
             + hint
         ) from None
-    for name, number, least in (("n_resamples", n_resamples, 1), ("seed", seed, 0)):
-        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-        if not (whole and number >= least):
-            raise FrameError(
-                f"{what}: {name}: found {number!r}; allowed: a whole number of {least} or more."
-            )
+    require_whole(f"{what}: n_resamples", n_resamples, FrameError)
+    require_whole(f"{what}: seed", seed, FrameError, least=0)
 
 
 def groups(frame: pd.DataFrame, by: By) -> Iterator[tuple[Fields, pd.DataFrame]]:
@@ -442,29 +441,10 @@ def group_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Ints, Ints]:
     Returns the code of each row, and the position of the first row with each code. Codes start at
     0, in order of first appearance; a missing value counts as a value of its own.
     """
-    return dense_codes(
-        np.zeros(len(frame), np.int64),
-        (pd.factorize(frame[name], use_na_sentinel=False)[0] for name in names),
-    )
-
-
-def dense_codes(code: Ints, others: Iterable[Ints]) -> tuple[Ints, Ints]:
-    """Return a number for each combination of codes, and the first index of each number.
-
-    The numbers follow the order of appearance. The codes are not negative.
-    """
-    size = int(code.max(initial=0)) + 1
-    for other in others:
-        n = int(other.max(initial=0)) + 1
-        if size > _LARGEST // n:
-            code, numbers = pd.factorize(code)
-            size = len(numbers)
-        if n > 1:  # one value tells no rows apart
-            code, size = code * n + other, size * n
-    code, numbers = pd.factorize(code)
-    first = np.empty(len(numbers), np.int64)
-    first[code[::-1]] = np.arange(len(code))[::-1]  # of equal indices, the last one assigns
-    return code, first
+    code = np.zeros(len(frame), np.int64)
+    if names:
+        code = grouped(frame, names).ngroup().to_numpy()
+    return code, np.unique(code, return_index=True)[1]
 
 
 def rows_of_group(frame: pd.DataFrame, values: Mapping[str, Any]) -> pd.DataFrame:
@@ -533,29 +513,26 @@ def clusters_of(
         _refuse_equal_names(frame, listed(by))
     frames = [frame] if cases is None else [frame, check(cases, "cases")]
     declared = [name for each in frames for name in _linking_columns(each)]
-    n, names = len(frame), listed(["task", column or "task", *declared])
-    rows = _case_links(frame, names)
-    if cases is not None:
-        rows = pd.concat([rows, _case_links(frames[1], names)], ignore_index=True)
-    has_twin = rows["contrast_of"].notna().to_numpy()
-    skill = pd.factorize(rows["skill"], sort=True, use_na_sentinel=False)[0]
-    ids = pd.concat([rows["case_id"], rows["contrast_of"][has_twin]], ignore_index=True)
-    case, distinct_ids = pd.factorize(ids, sort=True, use_na_sentinel=False)
-    place = np.concatenate([skill, skill[has_twin]]) * max(len(distinct_ids), 1) + case
-    places, node = np.unique(place, return_inverse=True)
-    edges, n_nodes = [(node[: len(rows)][has_twin], node[len(rows) :])], len(places)
+    names = listed(["task", column or "task", *declared])
+    columns = listed([*CASE, "contrast_of", *names])  # absent columns become missing values
+    rows = pd.concat([each.reindex(columns=columns) for each in frames], ignore_index=True)
+    rows = rows.astype("str")
+    twins = rows[["skill", "contrast_of"]].set_axis(CASE, axis=1).dropna(subset="case_id")
+    node = pd.concat([rows[CASE], twins]).groupby(CASE, dropna=False).ngroup().to_numpy()
+    of_row, n_nodes = node[: len(rows)], int(node.max(initial=-1)) + 1
+    edges = [(of_row[twins.index], node[len(rows) :])]
     # in the graph of links, each distinct value of the column (such as a task) is a node of its own
     for name in names:
         value = pd.factorize(rows[name])[0]
         linked = value >= 0
-        edges.append((node[: len(rows)][linked], n_nodes + value[linked]))
+        edges.append((of_row[linked], n_nodes + value[linked]))
         n_nodes += int(value.max(initial=-1)) + 1
     ends = np.hstack(edges)
     graph = coo_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n_nodes, n_nodes))
-    label = connected_components(graph, directed=False)[1] if len(places) else node
+    label = connected_components(graph, directed=False)[1] if n_nodes else node
     # number components by their first case; leave out components without a row in `frame`
-    first = np.unique(label, return_index=True)[1][label] if len(places) else node
-    numbers = np.unique(first[node[:n]], return_inverse=True)[1]
+    first = np.unique(label, return_index=True)[1][label] if n_nodes else node
+    numbers = np.unique(first[node[: len(frame)]], return_inverse=True)[1]
     return pd.Series(numbers.astype(np.int64), index=frame.index, name="cluster")
 
 
@@ -564,11 +541,6 @@ def _linking_columns(frame: pd.DataFrame) -> list[str]:
     if LINKED_BY not in frame:
         return []
     return [name for text in frame[LINKED_BY].dropna().unique() for name in text.split("\n")]
-
-
-def _case_links(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Return skill, case_id, contrast_of and the columns ``names``; absent columns are NA."""
-    return frame.reindex(columns=listed([*CASE, "contrast_of", *names])).astype("str")
 
 
 def _refuse_equal_names(frame: pd.DataFrame, by: Sequence[str]) -> None:
@@ -850,12 +822,11 @@ def refuse_ids_as_repeats(attempts: pd.DataFrame, by: Sequence[str] = ("agent",)
     repeat = attempts["repeat"]
     if repeat.nunique() < _FEWEST_IDS:
         return
-    group = group_codes(attempts, listed([*by, "skill", "condition"]))[0]
-    cells = pd.DataFrame({"group": group, "case": group_codes(attempts, CASE)[0]})
-    n_cases = cells.drop_duplicates()["group"].value_counts()
-    numbered = cells.assign(repeat=repeat.to_numpy())[repeat.notna().to_numpy()]
-    numbered = numbered[numbered["group"].map(n_cases).ge(_SEVERAL_CASES)].drop_duplicates()
-    shared = numbered.groupby(["group", "repeat"]).size().gt(1)
+    keys = listed([*by, "skill", "condition"])
+    cells = attempts[listed([*keys, "case_id", "repeat"])].drop_duplicates()
+    several = grouped(cells, keys)["case_id"].transform("nunique").ge(_SEVERAL_CASES)
+    numbered = cells[several & cells["repeat"].notna()]
+    shared = grouped(numbered, [*keys, "repeat"]).size().gt(1)
     if len(shared) >= _FEWEST_IDS and shared.mean() < _SHARED_REPEATS:
         raise FrameError(
             f"repeat: {len(shared)} values, nearly all of a single case, such as "

@@ -15,28 +15,28 @@ from skillcomp.frames.check import as_list, empty, require_frame
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE, CAUTION, CONTRACTS, LINKED_BY, NAMED_REPEATS, PLANNED
 from skillcomp.frames.estimates import (
+    columns_of,
     copied_skills,
     is_among,
     refuse_ids_as_repeats,
     with_agent_models,
 )
 from skillcomp.frames.from_store import n_words, tasks_of, with_facts_of_cases
-from skillcomp.frames.missing_attempts import UNANSWERED, with_asked, with_cases, without_unanswered
+from skillcomp.frames.outcomes import UNANSWERED, with_asked, with_cases, without_unanswered
 from skillcomp.frames.outcomes import outcomes as outcomes_of
 from skillcomp.frames.reference_labels import ITEM, RESULTS, Drawn, check_draw, compared_rows
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_pairs import frames_of_pairs
 from skillcomp.frames.table_passages import frames_of_passages
 from skillcomp.frames.table_reader import (
+    GRADED,
     TRY,
     WHAT,
     Change,
-    Columns,
     TableReader,
     made_ids,
-    row_tuples,
 )
-from skillcomp.frames.words import ARGUMENTS, ColumnName, kind_of_table, usual_columns
+from skillcomp.frames.words import ARGUMENTS, ColumnName, kind_of_table
 from skillcomp.io.skills import read_skill
 from skillcomp.records import Skill, dimension_family
 
@@ -48,13 +48,13 @@ Documents = (
 
 _OF_TABLE = [name for kind in ("row", "case", "answer", "verdict") for name in ARGUMENTS[kind]]
 _CHECK = [*CASE, "check_id"]
+_VERDICT = "number of the verdict"  # a column that links labels to the verdicts of a table
 # columns of a tool's results that keep their names in the frames, if the caller carries them
 _OF_ATTEMPTS = [*CONTRACTS["attempts"].columns, "offered", "invoked"]
 CARRIED = {
     "attempts": [n for n in _OF_ATTEMPTS if n not in {*_OF_TABLE, *TRY, "attempt_id", "n_words"}],
     "verdicts": ["rationale", "borderline", "grader_kind", "goal", "evidence_quote", "graded_at"],
 }
-_OPTIONS = ["keep", "asked", "gold", "gold_drawn", "drawn_by", "shared_cases", "checks"]
 _DEFAULTS = {name: name for name in ("skill", "case", "condition", "passed")}
 _ROLES_OF = {
     "pairs": ["case", *ARGUMENTS["pair"], "gold", "grader"],
@@ -368,12 +368,14 @@ def from_frame(
     ]
     kind = kind_of_table(frame, given, frame.columns)
     if kind != "answers":
-        names = _names_in(arguments, given, kind, place)
+        roles = _ROLES_OF[kind]
+        for role in [role for role in given if role not in roles]:
+            raise FrameError(f"{place}: a table of {kind} has no {argument(role)}.")
+        names = {role: arguments[role] if role in given else None for role in roles}
         reader = TableReader(frame, names, **how)
         if kind == "pairs":
             return frames_of_pairs(reader, keep)
         return frames_of_passages(reader, documents)
-    options_of_table = {name: arguments[name] for name in _OPTIONS}
     names = {role: arguments[role] for role in _OF_TABLE}
     labellers = {role: arguments[role] for role in ARGUMENTS["label"]}
     if isinstance(gold, pd.DataFrame):
@@ -388,7 +390,17 @@ def from_frame(
     more = [name for name in as_list(facts) if name not in as_list(cluster)]
     names |= {f"facts {name}": name for name in more}
     reader = TableReader(frame, names, **how)
-    made = frames_of_columns(reader, labellers=labellers, **options_of_table)
+    made = frames_of_columns(
+        reader,
+        labellers=labellers,
+        keep=keep,
+        asked=asked,
+        gold=gold,
+        gold_drawn=gold_drawn,
+        drawn_by=drawn_by,
+        shared_cases=shared_cases,
+        checks=checks,
+    )
     return replace(made, skills=_texts_of_skills(documents, made.cases["skill"].unique(), place))
 
 
@@ -399,22 +411,6 @@ def _as_pandas(frame: Any) -> Any:
     if hasattr(frame, "collect") and not hasattr(frame, "to_pandas"):
         frame = frame.collect()
     return frame.to_pandas() if hasattr(frame, "to_pandas") else frame
-
-
-def _names_in(
-    arguments: Mapping[str, Any], given: Sequence[str], kind: str, place: str
-) -> dict[str, Any]:
-    """Return the columns of a table of pairs or passages; refuse columns of other roles."""
-    roles = _ROLES_OF[kind]
-    for role in given:
-        if role not in roles:
-            raise FrameError(f"{place}: a table of {kind} has no {argument(role)}.")
-    names = {role: arguments[role] if role in given else None for role in roles}
-    if kind == "passages":
-        for role in [role for role in ("text", "source", "level") if names[role] is None]:
-            labels = usual_columns(role, arguments["frame"], ())
-            names[role] = labels[0] if role in labels or len(labels) == 1 else role
-    return names
 
 
 def _documents(skills: Documents | None, place: str) -> dict[str, str]:
@@ -468,112 +464,111 @@ def frames_of_columns(
     names in attempts and verdicts. The other arguments are those of `from_frame`.
     """
     needed = ("case",) if "score" in reader.names else ("case", "passed")
-    columns = reader.columns(required=needed)
-    columns |= {name: reader.frame[name] for name in carried if name in reader.frame}
-    keep = "all" if reader.with_counts(columns, keep) else keep
+    rows = reader.read(*needed)
+    rows = rows.assign(**{name: reader.frame[name] for name in columns_of(reader.frame, *carried)})
+    rows, keep = reader.with_counts(rows, keep)
     if shared_cases is None and "skill" in reader.names:
         attempt = reader.names.get("attempt")
         copied = copied_skills(reader.frame, reader.names["skill"], [attempt])
         reader.problems += filter(None, [copied])
-    copies = _rows_of_labellers(columns, reader)
-    rows = reader.keys(columns)
+    rows, labels = _without_copies(rows, reader)
+    reader.convert_keys(rows)
     rows["passed"] = (
-        reader.as_verdicts(columns["passed"], "passed")
-        if "passed" in columns
+        reader.as_verdicts(rows["passed"], "passed")
+        if "passed" in rows
         else pd.Series(pd.NA, index=rows.index, dtype="boolean")
     )
-    rows["status"] = reader.as_statuses(columns)
-    reader.take_usual_repeats(columns, rows)
-    reader.note_similar_cases(rows, columns.get("repeat"))
-    columns, rows = reader.kept(columns, rows.assign(row=range(len(rows))), keep)
+    rows["status"] = reader.as_statuses(rows)
+    reader.take_usual_repeats(rows)
+    reader.note_similar_cases(rows)
+    rows = reader.kept(rows, keep)
     reader.note_models(rows["condition"])
-    row = rows.pop("row")
-    rows["repeat"] = reader.repeats(columns, rows, keep)
-    rows["attempt_id"] = reader.attempt_ids(columns, rows)
-    rows["passed"] = _without_crashes(rows, reader)
-    if "score" in columns:
-        columns["score"] = reader.as_numbers(columns["score"], "score")
-        reader.note_codes(columns["score"])
-        columns["score"] = columns["score"].mask(rows["status"].isin(UNANSWERED))
-        rows["passed"] = _with_failed_ends(rows, columns)
-    facts = {
-        name: reader.case_column(columns[name], name)
-        for name in columns
-        if name in ARGUMENTS["case"] or " " in name
-    }
-    amounts = {name: columns[name] for name in CARRIED["attempts"] if name in columns}
-    for name in [name for name in ARGUMENTS["answer"] if name in columns]:
-        if name in ARGUMENTS["amount"]:
-            amounts[name] = reader.as_numbers(columns[name], name)
-        else:
-            amounts[name] = reader.as_texts(columns[name], name, needed=False)
-    amounts["status"] = rows.pop("status")
+    rows["repeat"] = reader.repeats(rows, keep)
+    rows["attempt_id"] = reader.attempt_ids(rows)
+    crashed = rows["status"].isin(UNANSWERED)
+    if crashed.any():
+        role = "error" if "error" in reader.names else "status"
+        reader.add_change(role, "error or paused", "missing, not failed", crashed.sum())
+    rows["passed"] = rows["passed"].mask(crashed)
+    if "score" in rows:
+        rows["score"] = reader.converted(rows["score"], "score")
+        reader.note_codes(rows["score"])
+        rows["score"] = rows["score"].mask(crashed)
+    if {"score", "passed"} <= reader.names.keys():
+        # a timeout, truncation or refusal with a score and without a verdict is a fail
+        judged = rows["attempt_id"].isin(rows.loc[rows["passed"].notna(), "attempt_id"])
+        failed = rows["status"].isin(RESULTS) & rows["score"].notna() & ~judged
+        rows["passed"] = rows["passed"].mask(failed, False)
+    facts = [name for name in reader.names if name in ARGUMENTS["case"] or " " in name]
+    of_answer = columns_of(rows, *ARGUMENTS["answer"])
+    for name in [*facts, *of_answer, *columns_of(rows, "check_kind", "check_weight")]:
+        rows[name] = reader.converted(rows[name], name)
     if asked is not None:
         require_frame(asked, f"{WHAT}: asked")
         asked = reader.asked_attempts(asked)
     reader.raise_problems()
-    answers = rows[["attempt_id", *TRY]].assign(**amounts)
+    amounts = [*columns_of(rows, *CARRIED["attempts"]), *of_answer, "status"]
     made: dict[str, Any] = {
         "cases": _cases_frame(rows, facts, reader, shared_cases),
-        "attempts": _one_each(answers, ["attempt_id"], amounts, reader, "answer"),
-        "verdicts": _verdicts_frame(rows, columns, reader),
+        "attempts": _one_each(rows, ["attempt_id"], amounts, reader, "answer", TRY),
+        "verdicts": _verdicts_frame(rows, reader),
     }
     if isinstance(gold, pd.DataFrame):
         made["gold"] = labels_beside(gold, labellers or {}, rows, reader)
-    elif copies is not None:
-        there = copies["row"].isin(row)
-        of_row = {n: copies[n][there].reset_index(drop=True) for n in copies if n != "row"}
-        labelled = rows.set_axis(row, axis=0).loc[copies["row"][there]].reset_index(drop=True)
-        made["gold"] = labels_inside(of_row, labelled, reader)
+    elif labels is None:
+        made["gold"] = labels_inside(rows, reader)
     else:
-        made["gold"] = labels_inside(columns, rows, reader)
+        others = rows.drop(columns=labels.columns.drop(_VERDICT))
+        made["gold"] = labels_inside(labels.merge(others, on=_VERDICT), reader)
     reader.raise_problems()
     made = reader.checked(made)
-    _note_equal_graders(made["verdicts"], reader)
+    cases, attempts, verdicts = made["cases"], made["attempts"], made["verdicts"]
+    _note_equal_graders(verdicts, reader)
     if "repeat" in reader.names:
-        refuse_ids_as_repeats(made["attempts"])
-    made["attempts"] = with_asked(made["attempts"], asked, WHAT)
-    made["cases"] = with_cases(made["cases"], made["attempts"])
+        refuse_ids_as_repeats(attempts)
+    attempts = with_asked(attempts, asked, WHAT)
+    cases = with_cases(cases, attempts)
     if "repeat" in reader.names and not reader.numbered:
-        made["cases"][NAMED_REPEATS] = True
+        cases[NAMED_REPEATS] = True
     if reader.caution:
-        made["cases"][CAUTION] = made["verdicts"][CAUTION] = reader.caution
+        cases[CAUTION] = verdicts[CAUTION] = reader.caution
     if asked is not None:
         # a store keeps columns of cases
-        made["cases"][PLANNED] = True
-        del made["attempts"][PLANNED]
-    made["attempts"]["n_words"] = n_words(made["attempts"]["answer"])
-    made["attempts"] = with_facts_of_cases(made["attempts"], made["cases"])
-    check_draw(gold_drawn, drawn_by, made["verdicts"]["grader"], reader.place)
-    graded = without_unanswered(made["verdicts"], made["attempts"])
-    made["verdicts"] = with_agent_models(graded, made["attempts"])
-    outcomes = outcomes_of(
-        made["verdicts"], made["cases"], attempts=made["attempts"], checks=checks
+        cases[PLANNED] = True
+        del attempts[PLANNED]
+    attempts["n_words"] = n_words(attempts["answer"])
+    attempts = with_facts_of_cases(attempts, cases)
+    check_draw(gold_drawn, drawn_by, verdicts["grader"], reader.place)
+    verdicts = with_agent_models(without_unanswered(verdicts, attempts), attempts)
+    outcomes = outcomes_of(verdicts, cases, attempts=attempts, checks=checks)
+    compared = compared_rows(outcomes, gold_drawn)
+    return Frames(
+        *(cases, attempts, verdicts, compared, made["gold"]),
+        **reader.facts(),
+        gold_drawn=gold_drawn,
+        drawn_by=drawn_by,
     )
-    made["outcomes"] = compared_rows(outcomes, gold_drawn)
-    return Frames(**made, **reader.facts(), gold_drawn=gold_drawn, drawn_by=drawn_by)
 
 
-def _rows_of_labellers(columns: Columns, reader: TableReader) -> Columns | None:
-    """Keep one row of a verdict that has a row for each labeller; return the rows of labels.
+def _without_copies(
+    rows: pd.DataFrame, reader: TableReader
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Keep one row of a verdict that has a row for each labeller; also return the labels.
 
-    These have the columns of the labels and ``row``, the number of the row of the verdict. The
-    result is None if the table has no such rows.
+    Both have the number of the verdict in a column. The labels are None if there are no such rows.
     """
-    if not {"gold", "labeller"} <= columns.keys():
-        return None
-    of_labels = ["gold", *ARGUMENTS["label"]]
-    verdict = pd.DataFrame({r: v for r, v in columns.items() if r not in of_labels})
+    if not {"gold", "labeller"} <= reader.names.keys():
+        return rows, None
+    of_labels = columns_of(rows, "gold", *ARGUMENTS["label"])
+    verdict = rows.drop(columns=of_labels)
     code = verdict.groupby(list(verdict), dropna=False, sort=False).ngroup()
-    nth = code.groupby([code, columns["labeller"]], dropna=False).cumcount()
+    nth = code.groupby([code, rows["labeller"]], dropna=False).cumcount()
     code = code.groupby([code, nth], sort=False).ngroup()  # the nth row of each labeller
     first = ~code.duplicated()
     if first.all():
-        return None
-    labels = {role: columns[role] for role in of_labels if role in columns} | {"row": code}
-    reader.frame = reader.frame[first].reset_index(drop=True)
-    columns |= {role: values[first].reset_index(drop=True) for role, values in columns.items()}
-    return labels
+        return rows, None
+    rows = rows.assign(**{_VERDICT: code})
+    return reader.taken(rows, first), rows[[*of_labels, _VERDICT]]
 
 
 def _note_equal_graders(verdicts: pd.DataFrame, reader: TableReader) -> None:
@@ -587,35 +582,13 @@ def _note_equal_graders(verdicts: pd.DataFrame, reader: TableReader) -> None:
         both = wide[[one, other]].dropna()
         if len(both) >= _MANY_EQUAL and both[one].eq(both[other]).all() and both[one].nunique() > 1:
             found = f"all {len(both)} verdicts of {one} and {other} are equal"
-            change = Change(reader.column_label("grader"), found, "is one a copy?", len(both))
-            reader.declared.append(change)
-
-
-def _without_crashes(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
-    """Return the verdicts; they become missing if the attempt ended with an error or a pause."""
-    crashed = rows["status"].isin(UNANSWERED)
-    if crashed.any():
-        role = "error" if "error" in reader.names else "status"
-        reader.add_change(role, "error or paused", "missing, not failed", crashed.sum())
-    return rows["passed"].mask(crashed)
-
-
-def _with_failed_ends(rows: pd.DataFrame, columns: Columns) -> pd.Series:
-    """Return the verdicts; timeouts, truncations and refusals become fails.
-
-    This concerns only answers that have a score but no verdict.
-    """
-    if "passed" not in columns:
-        return rows["passed"]
-    graded = rows["attempt_id"].isin(rows.loc[rows["passed"].notna(), "attempt_id"])
-    failed = rows["status"].isin(RESULTS) & columns["score"].notna() & ~graded
-    return rows["passed"].mask(failed, False)
+            reader.add_change("grader", found, "is one a copy?", len(both), warns=False)
 
 
 def _cases_frame(
-    rows: pd.DataFrame, facts: Columns, reader: TableReader, shared_cases: bool | None
+    rows: pd.DataFrame, facts: list[str], reader: TableReader, shared_cases: bool | None
 ) -> pd.DataFrame:
-    cases = _one_each(rows[CASE].assign(**facts), CASE, facts, reader, "case")
+    cases = _one_each(rows, CASE, facts, reader, "case")
     cases = cases.assign(task=tasks_of(cases.reindex(columns=[*CASE, "prompt"]), shared_cases))
     kept = {role: str(name) for role, name in reader.names.items() if " " in role}
     clusters = {role: name for role, name in kept.items() if role.startswith("cluster")}
@@ -625,13 +598,12 @@ def _cases_frame(
         if name in taken:
             reader.add_problem(role, "the frames have a column of that name. Rename yours.")
     for role in clusters:
-        n_values, done = plural(cases[role].nunique(), "value"), "linked cases are one cluster"
-        change = Change(reader.column_label(role), n_values, done, int(cases[role].notna().sum()))
-        reader.declared.append(change)
+        n_values, n = plural(cases[role].nunique(), "value"), cases[role].notna().sum()
+        reader.add_change(role, n_values, "linked cases are one cluster", n, warns=False)
     cases = cases.rename(columns=kept)
     if clusters:
         cases[LINKED_BY] = "\n".join(clusters.values())
-    dimensions = set(facts["dimension"].dropna()) if "dimension" in facts else set()
+    dimensions = set(rows["dimension"].dropna()) if "dimension" in rows else set()
     if dimensions and dimensions <= set(dimension_family(dimensions)):
         cases = cases.rename(columns={"dimension": "comprehension_dimension"})
     # graders may judge different numbers of checks: with the smallest, no grader lacks checks
@@ -641,9 +613,15 @@ def _cases_frame(
 
 
 def _one_each(
-    table: pd.DataFrame, unit: list[str], roles: Iterable[str], reader: TableReader, what: str
+    rows: pd.DataFrame,
+    unit: list[str],
+    roles: list[str],
+    reader: TableReader,
+    what: str,
+    others: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return one row per unit; report values that differ between the rows of a unit."""
+    """Return one row per unit; report values of ``roles`` that differ between its rows."""
+    table = rows[[*unit, *others, *roles]]
     for role in roles:
         several = table.groupby(unit)[role].nunique().gt(1)
         if several.any():
@@ -655,37 +633,32 @@ def _one_each(
     return table.groupby(unit, sort=False, as_index=False).first()[list(table.columns)]
 
 
-def _verdicts_frame(rows: pd.DataFrame, columns: Columns, reader: TableReader) -> pd.DataFrame:
-    place = ["attempt_id", "check_id", "grader", "grader_version", *({"round"} & set(columns))]
-    of_verdicts = (*ARGUMENTS["verdict"], *CARRIED["verdicts"])
-    facts = {name: columns[name] for name in of_verdicts if name in columns}
-    rows = rows.assign(round=1).assign(**facts)
+def _verdicts_frame(rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
+    place = ["attempt_id", "check_id", "grader", "grader_version", *columns_of(rows, "round")]
     if not reader.problems:
         reader.ask_about_equal_rows(rows, place)
-    if "check_kind" in columns:
-        allowed = "'positive', 'negative' or missing"
-        rows["check_kind"] = reader.mapped(rows["check_kind"], "check_kind", allowed)
-    if "check_weight" in columns:
-        rows["check_weight"] = reader.as_numbers(rows["check_weight"], "check_weight")
-        _one_each(rows[[*_CHECK, "check_weight"]], _CHECK, ["check_weight"], reader, "check")
+    if "check_weight" in rows:
+        _one_each(rows, _CHECK, ["check_weight"], reader, "check")
     # without `verdict_status`, the reason why a verdict is missing is unknown
     usable = rows["passed"].notna() | (rows["score"].notna() if "score" in rows else False)
-    reasons = columns.get("verdict_status", pd.Series(None, rows.index, dtype="object"))
-    return rows.assign(status=reasons.mask(usable, "ok"))
+    reasons = rows.get("verdict_status", pd.Series(None, rows.index, dtype="object"))
+    of_verdicts = [*ARGUMENTS["verdict"], *CARRIED["verdicts"]]
+    names = ["attempt_id", *GRADED, "repeat", "passed", *columns_of(rows, *of_verdicts)]
+    return rows[names].assign(round=rows.get("round", 1), status=reasons.mask(usable, "ok"))
 
 
-def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
+def labels_inside(rows: pd.DataFrame, reader: TableReader) -> pd.DataFrame:
     """Return the labels in the gold column of the table, one row per item and labeller."""
-    if "gold" not in columns:
+    if "gold" not in rows:
         return empty("gold")
-    values, label = columns["gold"], "passed"
+    values, label = rows["gold"], "passed"
     is_number = pd.api.types.is_numeric_dtype(values) and values.dtype.kind != "b"
-    if "passed" not in columns and is_number:  # a table of scores
+    if "passed" not in reader.names and is_number:  # a table of scores
         label, values = "score", reader.as_numbers(values, "gold")
     else:
         values = reader.as_verdicts(values, "gold")
     labels = rows[ITEM].assign(**{label: values})
-    labels = labels.assign(**_labeller_facts(columns, reader, needed=False))
+    labels = labels.assign(**_labeller_facts(rows, reader, needed=False))
     labels["labeller"] = labels["labeller"].fillna("own")
     labels = labels[labels[label].notna()].drop_duplicates()
     twice = labels.loc[labels.duplicated([*ITEM, "labeller"]), ITEM]
@@ -695,13 +668,12 @@ def labels_inside(columns: Columns, rows: pd.DataFrame, reader: TableReader) -> 
     return labels
 
 
-def _labeller_facts(columns: Columns, reader: TableReader, *, needed: bool) -> dict[str, Any]:
+def _labeller_facts(rows: pd.DataFrame, reader: TableReader, *, needed: bool) -> dict[str, Any]:
     """Return the labellers ("own" without a column of them), and their kind and family."""
     facts: dict[str, Any] = {"labeller": "own"}
-    for name in ARGUMENTS["label"]:
-        if name in columns:
-            is_needed = needed and name == "labeller"
-            facts[name] = reader.as_texts(columns[name], name, needed=is_needed)
+    for name in columns_of(rows, *ARGUMENTS["label"]):
+        is_needed = needed and name == "labeller"
+        facts[name] = reader.as_texts(rows[name], name, needed=is_needed)
     return facts
 
 
@@ -727,29 +699,23 @@ def labels_beside(
         names["score"] = "score"
     elif "passed" in names and names.get("score") not in gold:
         names.pop("score", None)
-    try:
-        other = reader.beside(gold, {**names, **labellers})
-        columns = other.columns()
-    except FrameError as error:
-        raise FrameError(f"gold: {error}") from None
-    items = other.keys(columns)
-    items["repeat"] = other.as_tries(columns["repeat"], again=True) if "repeat" in columns else 1
-    if "attempt" in columns:
-        items["attempt_id"] = other.as_texts(columns["attempt"], "attempt")
+    other, items = reader.beside("gold", gold, {**names, **labellers})
+    items["repeat"] = items.get("repeat", 1)
+    if "attempt" in names:
+        items["attempt_id"] = other.as_texts(items["attempt_id"], "attempt")
     else:
-        of_try = dict(zip(row_tuples(rows, TRY), rows["attempt_id"], strict=True))
-        ids = map(of_try.get, row_tuples(items, TRY), made_ids(items))
-        items["attempt_id"] = pd.Series(list(ids), dtype="str")
-    if "passed" in columns:
-        items["passed"] = other.as_verdicts(columns["passed"], "passed")
-    if "score" in columns:
-        items["score"] = other.as_numbers(columns["score"], "score")
-    items = items.assign(**_labeller_facts(columns, other, needed=True))
+        known = rows[[*TRY, "attempt_id"]].drop_duplicates(TRY, keep="last")
+        ids = items[TRY].merge(known, on=TRY, how="left")["attempt_id"]
+        items["attempt_id"] = ids.fillna(made_ids(items))
+    if "passed" in items:
+        items["passed"] = other.as_verdicts(items["passed"], "passed")
+    if "score" in items:
+        items["score"] = other.as_numbers(items["score"], "score")
+    items = items.assign(**_labeller_facts(items, other, needed=True))
     for name in ("inclusion_probability", "borderline", "note"):
         if name in gold:
             items[name] = gold[name].array
     reader.problems += [f"gold: {problem}" for problem in other.problems]
-    reader.unused = {key: value for key, value in reader.unused.items() if key in other.unused}
     # gold may cover a single condition, so leave out the warning that no condition is the baseline
     changes = [change for change in other.changes if "none is 'baseline'" not in change.found]
     reader.changes += [c._replace(place=f"gold: {c.place}") for c in changes]

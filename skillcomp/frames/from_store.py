@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import orjson
 import pandas as pd
 import pyarrow as pa
 
@@ -24,13 +23,12 @@ from skillcomp.errors import FrameError, instead, literal, plural
 from skillcomp.frames.check import as_list, check, empty
 from skillcomp.frames.contracts import ATTEMPT_KEYS, CASE, CAUTION, CONTRACTS
 from skillcomp.frames.estimates import rows_of_group, with_agent_models
-from skillcomp.frames.missing_attempts import with_asked
-from skillcomp.frames.outcomes import outcomes
+from skillcomp.frames.outcomes import outcomes, with_asked
 from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, compared_rows, one_label
 from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
-from skillcomp.io.files import read_own
+from skillcomp.io.files import as_object, read_json
 from skillcomp.io.json_lines import read_table
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
@@ -253,7 +251,7 @@ def attempts(
         frame, plan = store.attempts, []
     else:
         _require_measured(store)
-        frame = _stored_frame(store.table("attempts"), "attempts")
+        frame = _stored_frame(store, "attempts")
         frame["n_words"] = n_words(frame["answer"])
         frame = check(frame[_has_perturbation(frame["perturbation"], perturbation)], "attempts")
         plan = list(store.records("plan"))
@@ -322,41 +320,30 @@ def verdicts(
         or ``round`` is not a number, several numbers or "all".
     """
     _require_measured(store)
-    table = store.table("verdicts")
-    frame = _stored_frame(table, "verdicts")
-    if (weights := table.column("check_weight")).null_count < len(weights):
-        frame["check_weight"] = weights.to_pandas()
-    frame = _last_words(frame)
-    every = _stored_frame(store.table("attempts"), "attempts")
-    index = pd.Index(every["attempt_id"])
-    if not index.is_unique:
+    frame = _stored_frame(store, "verdicts", "check_weight")
+    if frame["check_weight"].isna().all():
+        del frame["check_weight"]
+    # a malformed verdict does not count if a later request gave another one
+    place = ["attempt_id", "check_id", "grader", "grader_version", "round"]
+    replaced = frame["status"].eq("malformed") & frame.duplicated(place, keep="last")
+    frame = frame[~replaced]
+    every = _stored_frame(store, "attempts")
+    if every["attempt_id"].duplicated().any():
         check(every, "attempts")  # raises FrameError: ids must be unique
-    position = index.get_indexer(pd.Index(frame["attempt_id"]))
-    if len(orphans := frame.loc[position < 0, "attempt_id"]):
+    orphans = frame.loc[~frame["attempt_id"].isin(every["attempt_id"]), "attempt_id"]
+    if len(orphans):
         names = ", ".join(orphans.unique()[:3])
         n = plural(len(orphans), "row")
         raise FrameError(f"verdicts: {n} of attempts that the store does not hold: {names} ...")
-    keep = _has_perturbation(every["perturbation"], perturbation).to_numpy()[position]
-    keep &= _is_in_rounds(frame["round"], round).to_numpy()
-    frame, position = frame[keep].reset_index(drop=True), position[keep]
-    for name in ATTEMPT_KEYS[1:]:
-        frame[name] = every[name].array.take(position)
+    about = every[_has_perturbation(every["perturbation"], perturbation)]
+    frame = frame[_is_in_rounds(frame["round"], round)].drop(columns=ATTEMPT_KEYS[1:])
+    frame = frame.merge(about[[*ATTEMPT_KEYS, "answer"]], on="attempt_id")
     frame["passed"] = frame["passed"].where(frame["status"].eq("ok"))
     frame = _with_check_columns(frame, store)
-    frame["evidence_found"] = _evidence_found(frame["evidence_quote"], every["answer"], position)
+    frame["evidence_found"] = _evidence_found(frame["evidence_quote"], frame.pop("answer"))
     if SAVED_FRAMES in store.manifest and CAUTION in (about := cases(store)):
         frame = frame.merge(about[[*CASE, CAUTION]], on=CASE, how="left")
     return with_agent_models(check(frame, "verdicts"), every)
-
-
-def _last_words(frame: pd.DataFrame) -> pd.DataFrame:
-    """Leave out malformed verdicts for which a later request gave another verdict."""
-    malformed = frame["status"].eq("malformed")
-    if not malformed.any():
-        return frame
-    place = ["attempt_id", "check_id", "grader", "grader_version", "round"]
-    replaced = malformed & frame.duplicated(place, keep="last")
-    return frame[~replaced].reset_index(drop=True)
 
 
 def _is_in_rounds(values: pd.Series, round: int | Sequence[int] | str) -> pd.Series:
@@ -378,7 +365,7 @@ def _with_check_columns(frame: pd.DataFrame, store: RunStore) -> pd.DataFrame:
     return frame.assign(**frame[names].fillna(matches))
 
 
-def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray) -> pd.Series:
+def _evidence_found(quotes: pd.Series, answers: pd.Series) -> pd.Series:
     normalised = cache(normalise_quote)
 
     def is_found(quote: object, answer: object) -> bool | None:
@@ -387,7 +374,7 @@ def _evidence_found(quotes: pd.Series, answers: pd.Series, position: np.ndarray)
         # a quote that matches exactly needs no normalisation
         return quote in answer or normalised(quote) in normalised(answer)
 
-    flags = map(is_found, quotes.to_numpy(object), answers.to_numpy(object)[position])
+    flags = map(is_found, quotes.to_numpy(object), answers.to_numpy(object))
     return pd.Series(list(flags), index=quotes.index, dtype="boolean")
 
 
@@ -422,9 +409,8 @@ def gold(store: RunStore, *, labeller: Chosen = None) -> pd.DataFrame:
         If ``labeller`` is not in the store, or a labeller contradicts an earlier label of their own
         without replacing it.
     """
-    table = require_store(store).table("gold")
-    written = _stored_frame(table, "gold")
-    _refuse_contradictions(written, table.column("replaces").to_pandas())
+    written = _stored_frame(store, "gold", "replaces")
+    _refuse_contradictions(written, written.pop("replaces"))
     written = _with_labellers(written, store.path / LABELLERS_FILE)
     frame = check(written.drop_duplicates([*ITEM, "labeller"], keep="last"), "gold")
     if labeller == "all":
@@ -442,13 +428,9 @@ def _with_labellers(gold: pd.DataFrame, file: Path) -> pd.DataFrame:
     """
     if not file.is_file():
         return gold
-    data = read_own(file, what="list of labellers", error=FrameError)
-    try:
-        about = {str(name): dict(facts) for name, facts in orjson.loads(data).items()}
-    except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
-        raise FrameError(
-            f'{file}: expected an object such as {{"ann": {{"kind": "person"}}}}.'
-        ) from None
+    about = read_json(file)
+    if not all(isinstance(facts, dict) for facts in (about, *as_object(about).values())):
+        raise FrameError(f'{file}: expected an object such as {{"ann": {{"kind": "person"}}}}.')
     for fact in ("kind", "family"):
         values = gold["labeller"].map({name: facts.get(fact) for name, facts in about.items()})
         gold[f"labeller_{fact}"] = gold[f"labeller_{fact}"].fillna(values)
@@ -461,7 +443,7 @@ def _refuse_contradictions(gold: pd.DataFrame, replaces: pd.Series) -> None:
     again = gold.duplicated(keys, keep=False)
     if not again.any():
         return
-    version = replaces.eq(True).groupby([gold[name] for name in keys], dropna=False).cumsum()
+    version = replaces.fillna(False).groupby([gold[name] for name in keys], dropna=False).cumsum()
     labels = gold.assign(version=version)[again & gold["passed"].notna()]
     several = labels.groupby([*keys, "version"], dropna=False)["passed"].transform("nunique").gt(1)
     if several.any():
@@ -494,7 +476,7 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     FrameError
         If the position of a winner is not that of the winning attempt.
     """
-    pairs = check(_stored_frame(require_store(store).table("pairwise"), "pairwise"), "pairwise")
+    pairs = check(_stored_frame(store, "pairwise"), "pairwise")
     winner, position = pairs["winner"], pairs["winner_position"]
     wrong = winner.isna() | (winner.eq(pairs["first"]) & position.eq(2))
     wrong |= winner.eq(pairs["second"]) & position.eq(1)
@@ -734,18 +716,17 @@ _TYPES = {
 
 def _attempt_rows(store: RunStore, perturbation: Chosen, *columns: str) -> pd.DataFrame:
     """Return the keys and the given columns of the selected attempts, without checking them."""
-    table = require_store(store).table("attempts").select([*ATTEMPT_KEYS, *columns])
-    frame: pd.DataFrame = table.to_pandas(types_mapper=_TYPES.get)
+    frame = _stored_frame(store, "attempts", *columns)[[*ATTEMPT_KEYS, *columns]]
     return frame[_has_perturbation(frame["perturbation"], perturbation)]
 
 
-def _stored_frame(table: pa.Table, kind: str) -> pd.DataFrame:
-    """Convert a stored table to the columns and dtypes of its contract, without checking it."""
-    columns = CONTRACTS[kind].columns
-    selected = table.select([name for name in columns if name in table.column_names])
-    frame: pd.DataFrame = selected.to_pandas(types_mapper=_TYPES.get)
-    types: Any = dict(columns)
-    return frame.reindex(columns=list(columns)).astype(types)
+def _stored_frame(store: RunStore, kind: str, *others: str) -> pd.DataFrame:
+    """Return a table of a store with the columns of its contract and others, without a check."""
+    table, types = require_store(store).table(kind), CONTRACTS[kind].columns
+    names = list(dict.fromkeys([*types, *others]))
+    selected = table.select([name for name in names if name in table.column_names])
+    frame: pd.DataFrame = selected.to_pandas(types_mapper=_TYPES.get).reindex(columns=names)
+    return frame.astype(dict(types))
 
 
 def _stored_names(argument: str | Sequence[str], present: Iterable[str], what: str) -> list[str]:

@@ -1,28 +1,41 @@
-"""Outcomes: the verdicts on an attempt, aggregated into one row."""
+"""Outcomes: the verdicts on an attempt, aggregated into one row.
+
+An attempt without an answer has an outcome, too: if it was planned and never made, or if it failed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, argument, require_known
-from skillcomp.frames.check import as_list, check, converted, empty, settle, show
+from skillcomp.frames.check import as_list, check, empty, require_frame, settle, show
 from skillcomp.frames.check_sets import Bools, Checks, CheckSets, Ints, check_sets
 from skillcomp.frames.contracts import (
     ATTEMPT_KEYS,
     CASE,
+    CELL,
     CONTRACTS,
     GRADER_KEYS,
     PLANNED,
 )
-from skillcomp.frames.estimates import dense_codes, group_codes, require_rows, with_cautions
-from skillcomp.frames.missing_attempts import unanswered_outcomes
-from skillcomp.frames.reference_labels import attempt_passed, share_of_checks, usable
+from skillcomp.frames.estimates import (
+    group_codes,
+    is_among,
+    require_columns,
+    require_rows,
+    with_cautions,
+)
+from skillcomp.frames.reference_labels import RESULTS, attempt_passed, share_of_checks, usable
 
 Floats = NDArray[np.float64]
+UNANSWERED = ("error", "paused")  # an attempt with one of these statuses is missing
+_ENDED = {"error": "ended in an error", "timeout": "ran out of time", "truncated": "were cut off"}
+_MEASURED = ["n_passed", "n_missing", "share_passed", "score", "passed", "checks_differ", "note"]
 _CASE_FACTS = ["comprehension_dimension", "transfer", "contrast_of", "task"]
 
 
@@ -121,7 +134,7 @@ def outcomes(
     0          a         2         2          0    True
     1          b         2         0          2    <NA>
     """
-    rows = converted(verdicts, "verdicts", compares_rows=False)
+    rows = check(verdicts, "verdicts")
     graders = as_list(grader)
     for name in graders:
         require_known(
@@ -134,9 +147,6 @@ def outcomes(
         return empty("outcomes")
     # the key columns are constant within a group: take them from its first row
     code, first = group_codes(rows, ["attempt_id", "grader", "grader_version", "round"])
-    check_of_row = pd.factorize(rows["check_id"])[0]
-    if len(dense_codes(code, [check_of_row])[1]) < len(rows):
-        check(verdicts, "verdicts")  # raises, because rows have equal keys
     keys = rows[[*ATTEMPT_KEYS, *GRADER_KEYS]].take(first).reset_index(drop=True)
     case, first_of_case = group_codes(keys, CASE)
     facts = _case_facts(keys.take(first_of_case)[CASE], cases)
@@ -257,3 +267,112 @@ def _case_facts(names: pd.DataFrame, cases: pd.DataFrame | None) -> pd.DataFrame
     facts = facts.set_index(CASE)[["n_checks", *_CASE_FACTS, *own]]
     n_checks = facts["n_checks"].fillna(0)
     return facts.assign(n_checks=n_checks).loc[pd.MultiIndex.from_frame(names)]
+
+
+def with_asked(attempts: pd.DataFrame, asked: pd.DataFrame | None, what: str) -> pd.DataFrame:
+    """Add an attempt with status ``error`` for each row of ``asked`` without an attempt.
+
+    Parameters
+    ----------
+    attempts : pandas.DataFrame
+        A checked attempts frame.
+    asked : pandas.DataFrame or None
+        The planned attempts, one per row: skill, case_id, condition and, if present, agent and
+        repeat. Without ``repeat``, several equal rows mean several planned attempts.
+    what : str
+        Name of the function, for error messages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The attempts, then the added ones. The column ``in_plan`` is True: no other attempt was
+        planned.
+
+    Raises
+    ------
+    FrameError
+        If ``asked`` has no skill, case_id or condition, or if several agents answered and it has no
+        column ``agent``.
+    """
+    if asked is None:
+        return attempts
+    require_frame(asked, f"{what}: asked")
+    require_columns(asked, [*CASE, "condition"], f"{what}: asked")
+    names = [name for name in (*CELL, "repeat") if name in asked]
+    planned = asked[names].assign(status="error", attempt_id=[str(n) for n in range(len(asked))])
+    planned = check(planned, "attempts")
+    agents = attempts["agent"].unique()
+    if "agent" not in names and len(agents) > 1:
+        raise FrameError(f"{what}: asked: several agents answered; add the column 'agent'.")
+    if "agent" not in names and len(agents):
+        planned["agent"] = pd.Series(agents[0], planned.index, dtype=attempts["agent"].dtype)
+    place = [*CELL, "repeat" if "repeat" in names else "number"]
+    planned, done = (
+        rows.assign(number=rows.groupby(CELL, dropna=False).cumcount() + 1)
+        for rows in (planned, attempts)
+    )
+    missing = planned[~is_among(planned, done, place)]
+    numbers = missing.pop("number").astype("Int64")
+    if "repeat" not in names and attempts["repeat"].notna().any():
+        missing["repeat"] = numbers
+    start = missing["case_id"] + "/" + missing["condition"] + "/unanswered/"
+    missing["attempt_id"] = start + missing["attempt_id"]
+    return pd.concat([attempts, missing], ignore_index=True).assign(**{PLANNED: True})
+
+
+def with_cases(cases: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Add to the cases frame the cases that only the attempts frame has."""
+    added = pd.concat([cases, attempts[CASE]], ignore_index=True).drop_duplicates(CASE)
+    return cases if len(added) == len(cases) else check(added, "cases")
+
+
+def without_unanswered(verdicts: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Leave out rows of attempts that ended without an answer and got neither verdict nor score."""
+    ended = attempts.loc[attempts["status"].isin([*UNANSWERED, *RESULTS]), "attempt_id"]
+    scored = verdicts["passed"].notna() | verdicts["score"].notna()
+    graded = verdicts.loc[scored, "attempt_id"]
+    keep = ~verdicts["attempt_id"].isin(ended) | verdicts["attempt_id"].isin(graded)
+    return verdicts[keep].reset_index(drop=True)
+
+
+def unanswered_outcomes(
+    outcomes: pd.DataFrame, attempts: pd.DataFrame, cases: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Return outcomes of the attempts that ended without an answer and have no verdict.
+
+    ``passed`` is NA after an error or a pause. It is False if the agent reached its time limit, if
+    its answer was cut off or if it refused, because these are results. Each attempt has one row per
+    grader of its skill; if no attempt of the skill was graded, one row per grader of any skill.
+    """
+    ended = attempts["status"].isin([*UNANSWERED, *RESULTS]) & attempts["perturbation"].isna()
+    if not ended.any():
+        return outcomes.iloc[:0]
+    graders = outcomes[["skill", *GRADER_KEYS]].drop_duplicates()
+    ended_rows = attempts.loc[ended, [*ATTEMPT_KEYS, "status"]]
+    lone = ended_rows.loc[~ended_rows["skill"].isin(graders["skill"]), ["skill"]].drop_duplicates()
+    every = lone.merge(graders[GRADER_KEYS].drop_duplicates(), how="cross")
+    rows = ended_rows.merge(pd.concat([graders, every], ignore_index=True), on="skill")
+    for place in (["attempt_id"], [*CELL, "repeat"]):
+        keys = [*place, *GRADER_KEYS]
+        rows = rows[~is_among(rows, outcomes[outcomes[place[-1]].notna()], keys)]
+    again = rows.duplicated([*CELL, "repeat", *GRADER_KEYS], keep="last")
+    rows = rows[~(again & rows["repeat"].notna())]
+    source = outcomes if cases is None else cases
+    own = (*ATTEMPT_KEYS, *GRADER_KEYS, *_MEASURED)
+    facts = [name for name in outcomes if name in source and name not in own]
+    rows = rows.merge(source.drop_duplicates(CASE)[[*CASE, *facts]], on=CASE, how="left")
+    rows = rows[rows["n_checks"].ne(0).fillna(True)]
+    is_result = rows["status"].isin(RESULTS)
+    measured: dict[str, Any] = {
+        "n_passed": 0,
+        "n_missing": rows["n_checks"].mask(is_result, 0),
+        "share_passed": is_result.map({True: 0.0, False: float("nan")}),
+        "passed": is_result.map({True: False, False: pd.NA}).astype("boolean"),
+        "checks_differ": False,
+        "note": [
+            f"attempts that {_ENDED.get(status, f'were {status}')} have no answer"
+            for status in rows["status"]
+        ],
+    }
+    rows = rows.assign(**measured).reindex(columns=outcomes.columns)
+    return rows.astype(dict(outcomes.dtypes))

@@ -11,16 +11,17 @@ import pandas as pd
 
 from skillcomp.errors import FrameError, argument, plural, require_known, suggest
 from skillcomp.frames.check import as_list, check
-from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
+    BY_NAMES_IT,
     GRADER,
+    NOT_AVERAGED,
     By,
     clusters_of,
     group_codes,
     grouped,
     listed,
     prepared,
-    refuse_averaged,
+    refuse_names,
     refuse_pooling,
     with_case_facts,
 )
@@ -163,8 +164,8 @@ def clustered_verdicts(
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """
     names, together = listed(by), listed(average)
-    reasons = {"it names the cases": CASE, "graders are not averaged": GRADER}
-    refuse_averaged(together, {**reasons, "by= names it, too": names}, what)
+    graders = {"but graders are not averaged. Leave it out": GRADER}
+    refuse_names({"average": together}, {**NOT_AVERAGED, **graders, BY_NAMES_IT: names}, what)
     # leave out average=, because an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
     checked = with_case_facts(checked, cases, [])

@@ -1,4 +1,4 @@
-"""The frames of one study, and how they are saved as a store."""
+"""The frames of one study, how they are saved as a store, and several studies side by side."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pandas as pd
 
-from skillcomp.errors import FrameError, StoreError, plural
-from skillcomp.frames.check import empty
+from skillcomp.errors import FrameError, StoreError, literal, plural, require_type
+from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CAUTION, CONTRACTS
 from skillcomp.frames.estimates import require_rows
 from skillcomp.frames.reference_labels import Drawn
@@ -159,10 +160,6 @@ class Frames:
         """
         # resolve a link, so that its target is replaced, and not the link
         place = as_path(folder, "save: folder", FrameError).resolve()
-        try:
-            _require_free(place, overwrite)
-        except OSError as cause:
-            raise _write_error(place, cause) from cause
         rows = {table: _rows_of_table(self, table) for table in TABLES}
         rows["passages"] += [
             {"passage_id": f"{SOURCE}/{slug}", "skill": slug, "document": slug}
@@ -177,6 +174,7 @@ class Frames:
             "problems": _table_records(self.problems),
         }
         try:
+            _require_free(place, overwrite)
             place.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=place.parent, prefix=".saving-") as parent:
                 store = RunStore(Path(parent) / "study")
@@ -189,7 +187,8 @@ class Frames:
                     shutil.rmtree(place)
                 os.replace(store.path, place)
         except OSError as cause:
-            raise _write_error(place, cause) from cause
+            reason = f"the folder cannot be written ({cause.strerror})"
+            raise StoreError(f"save: {place}: {reason}.") from cause
         return place
 
 
@@ -198,10 +197,6 @@ def saved_facts(store: RunStore) -> Fields:
     about = dict(store.manifest.get(SAVED_FRAMES, {}))
     rows = [Change(**row) for row in about.get("problems", [])]
     return {**about, "problems": changes_frame(rows)} if about else {}
-
-
-def _write_error(place: Path, cause: OSError) -> StoreError:
-    return StoreError(f"save: {place}: the folder cannot be written ({cause.strerror}).")
 
 
 def _require_free(place: Path, overwrite: bool) -> None:
@@ -250,3 +245,104 @@ def _table_records(frame: pd.DataFrame) -> list[Fields]:
     values = frame.assign(**texts).astype("object")
     rows = values.where(values.notna(), None).to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+# columns with the id of a case, a task, an attempt or a passage
+_IDS = (
+    *("case_id", "contrast_of", "task", "attempt_id", "source_attempt_id", "passage_id"),
+    *("first", "second", "winner", "gold_winner"),
+)
+
+
+def concat(studies: Mapping[str, Frames]) -> Frames:
+    """Combine the frames of several studies, with their origin in a column ``study``.
+
+    Nothing is pooled: equal names of cases in two studies are two cases, and an analysis that would
+    put answers of several studies into one estimate raises an error. Add ``"study"`` to its ``by``.
+
+    Parameters
+    ----------
+    studies : mapping of str to Frames
+        The frames of each study, by its name.
+
+    Returns
+    -------
+    Frames
+        All frames have a column ``study``. The ids of cases, tasks, attempts and passages begin
+        with the name of the study and a slash. In ``problems``, each place begins with the name of
+        the study and a colon. Skills, conditions, agents and graders keep their names.
+
+    Raises
+    ------
+    FrameError
+        If there is no study, a value is not a Frames, a frame has a column ``study`` already, or
+        the gold labels of two studies were drawn in different ways.
+
+    See Also
+    --------
+    skillcomp.read_results : Reads the results of another tool.
+    skillcomp.deltas.contrast : Compares estimates of two groups on the same cases.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import skillcomp as sc
+    >>> table = pd.DataFrame({"case": "a", "condition": ["baseline", "skill"], "passed": True})
+    >>> own = sc.from_frame(table.assign(skill="tea"))
+    >>> both = concat({"may": own, "june": own})
+    >>> both.cases[["study", "skill", "case_id"]]
+      study skill case_id
+    0   may   tea   may/a
+    1  june   tea  june/a
+    """
+    if not isinstance(studies, Mapping) or not studies:
+        raise FrameError(
+            f"concat: found {literal(studies)}; expected a mapping of names to frames, such as "
+            "{'may': frames, 'june': others}."
+        )
+    for name, study in studies.items():
+        source = "sc.read_results or sc.from_frame"
+        require_type(f"concat: {literal(name)}", study, Frames, source, FrameError)
+    drawn = {(s.gold_drawn, s.drawn_by) for s in studies.values() if len(s.gold)}
+    if len(drawn) > 1:
+        raise FrameError(
+            f"concat: the gold labels were drawn in different ways ({sorted(map(str, drawn))}). "
+            "Correct each study alone, or leave the labels of one out: "
+            "dataclasses.replace(frames, gold=sc.frames.empty('gold'))."
+        )
+    tables = (*TABLES, "outcomes")
+    made: dict[str, Any] = {table: _combined_rows(studies, table) for table in tables}
+    problems = [
+        study.problems.assign(place=f"{name}: " + study.problems["place"])
+        for name, study in studies.items()
+    ]
+    made["problems"] = pd.concat(problems, ignore_index=True)
+    made["skills"] = {
+        slug: text for study in studies.values() for slug, text in study.skills.items()
+    }
+    for name, study in studies.items():
+        odd = [slug for slug, text in study.skills.items() if made["skills"][slug] != text]
+        if odd:
+            raise FrameError(
+                f"concat: {literal(name)}: another study has a source '{odd[0]}' with another "
+                "text. Rename one."
+            )
+    gold_drawn, drawn_by = next(iter(drawn), ("random", None))
+    return Frames(**made, gold_drawn=gold_drawn, drawn_by=drawn_by)
+
+
+def _combined_rows(studies: Mapping[str, Frames], table: str) -> pd.DataFrame:
+    """Combine the frames of one kind from all studies."""
+    parts = []
+    for name, study in studies.items():
+        frame: pd.DataFrame = getattr(study, table)
+        if "study" in frame:
+            raise FrameError(
+                f"concat: {literal(name)}: {table} have a column 'study' already. Rename it."
+            )
+        ids = {column: f"{name}/" + frame[column] for column in _IDS if column in frame}
+        for column in {"winner", "gold_winner"} & set(ids):
+            ids[column] = ids[column].where(frame[column].ne("tie"), "tie")
+        parts.append(frame.assign(**ids, study=str(name)))
+    filled = [part for part in parts if len(part)] or parts[:1]
+    return check(pd.concat(filled, ignore_index=True), table).astype({"study": "str"})

@@ -20,7 +20,7 @@ from skillcomp.frames.words import (
     COLUMN_OF,
     distinct_words,
     kind_of_table,
-    usual_columns,
+    usual_roles,
 )
 from skillcomp.io.files import (
     MAX_BYTES,
@@ -200,11 +200,9 @@ def table_in_python(path: Path, keys: Sequence[str], rows: Sequence[JsonObject])
     pairs = zip(last, names, strict=True)
     labels = {end if last.count(end) == 1 else name: name for end, name in pairs}
     named = pd.DataFrame(columns=list(labels))
-    roles: dict[str, Any] = {}
-    for role in ROLES:
-        roles |= dict(zip([role], usual_columns(role, named, roles.values()), strict=False))
-    rest = [name for last, name in labels.items() if last not in roles.values()]
-    roles = {role: repr(labels[name]) for role, name in roles.items()}
+    found = usual_roles(named, ROLES, {})
+    rest = [name for last, name in labels.items() if last not in found.values()]
+    roles = {role: repr(labels[str(name)]) for role, name in found.items()}
     given = {"skill": "None", **dict.fromkeys(("case", "condition", "passed"), "..."), **roles}
     lines = "[json.loads(line) for line in file]" if path.suffix == ".jsonl" else "json.load(file)"
     return (

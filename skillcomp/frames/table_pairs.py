@@ -15,7 +15,7 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_store import n_words
 from skillcomp.frames.reference_labels import ITEM
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_reader import Change, Columns, TableReader
+from skillcomp.frames.table_reader import Change, TableReader
 from skillcomp.frames.words import (
     ORDERS,
     PLAIN_WINNERS,
@@ -28,14 +28,9 @@ from skillcomp.frames.words import (
     distinct_words,
     plain_label,
     plain_value,
-    usual_columns,
     winner_word,
 )
 
-_ALLOWED = (
-    "the value of the first or the second column, A and B, 1 and 2, model_a and model_b, A>B, "
-    "first and second, tie, or missing"
-)
 _LONG_NAME = 100  # A value with more characters is a text and not the name of a system.
 _KEY = ["case_id", "grader", "first", "second", "repeat"]
 _SIDES = ("first", "second")
@@ -48,34 +43,31 @@ def frames_of_pairs(reader: TableReader, keep: str | None) -> Frames:
     _add_usual_columns(reader)
     has_answers = {*_SIDES} & set(reader.names) or "order" not in reader.names
     needed = ("case", *_SIDES, "winner") if has_answers else ("case", "winner")
-    columns = reader.columns(required=needed)
-    pairs = reader.keys({role: columns[role] for role in ("case", "grader") if role in columns})
-    columns, pairs = reader.kept(
-        columns, pairs.assign(passed=pd.array([None] * len(pairs), dtype="boolean")), keep
-    )
-    pairs = pairs[["skill", "case_id", "condition", "grader"]]
+    rows = reader.read(*needed)
+    reader.convert_keys(rows)
+    rows = reader.kept(rows.assign(passed=pd.Series(None, rows.index, dtype="boolean")), keep)
+    pairs = rows[["skill", "case_id", "condition", "grader"]]
+    nothing = pd.Series(None, pairs.index, dtype="object")
     for side, name in zip(_SIDES, "AB", strict=True):
-        texts = reader.as_texts(columns[side], side) if side in columns else name
+        texts = reader.as_texts(rows[side], side) if side in rows else name
         pairs[side] = pd.Series(texts, pairs.index, dtype="str")
     for text in _TEXTS:
-        values = columns.get(text, pd.Series(None, pairs.index))
-        pairs[text] = reader.as_texts(values, text, needed=False)
-    pairs["repeat"] = reader.as_tries(columns["repeat"]) if "repeat" in columns else 1
-    swapped = _second_shown_first(columns, reader)
-    nothing = pd.Series(None, pairs.index, dtype="object")
+        pairs[text] = reader.as_texts(rows.get(text, nothing), text, needed=False)
+    pairs["repeat"] = reader.as_tries(rows["repeat"]) if "repeat" in rows else 1
+    swapped = _second_shown_first(rows, reader)
     winners, gold_winners = (
-        _first_wins(columns.get(role, nothing), role, pairs, swapped, reader)
+        _first_wins(rows.get(role, nothing), role, pairs, swapped, reader)
         for role in ("winner", "gold")
     )
     n_missing = int(winners.isna().sum())
     if n_missing:
         reader.add_change("winner", "no verdict", "missing, neither a tie nor a loss", n_missing)
-    systems = _TEXTS[0] in columns or _hold_systems(pairs, reader)
+    systems = _TEXTS[0] in rows or _hold_systems(pairs, reader)
     reader.raise_problems()
     pairs, attempts = _with_ids(pairs, swapped, systems)
     pairs = pairs.assign(gold_winner=with_winners(pairs, gold_winners)["winner"])
     pairs = with_winners(pairs, winners)
-    pairs = _with_orders_and_gold(pairs, swapped if "order" in columns else None, reader)
+    pairs = _with_orders_and_gold(pairs, swapped if "order" in rows else None, reader)
     # pairs of identical answers look alike, whatever their order
     same = pairs["first"].eq(pairs["second"])
     again = pairs.groupby(_KEY[:4], dropna=False).cumcount() + 1
@@ -95,39 +87,17 @@ def frames_of_pairs(reader: TableReader, keep: str | None) -> Frames:
 
 
 def _add_usual_columns(reader: TableReader) -> None:
-    """Find columns by their usual names for arguments that are not given.
-
-    If several columns fit an argument, record a problem.
-    """
-    if not {*_SIDES} & set(reader.names):
-        pairs = columns_of_answers(reader.frame, list(reader.names.values()))
-        if len(pairs) > 1:
-            listed = " or ".join(" and ".join(map(as_literal, pair)) for pair in pairs)
-            reader.problems.append(
-                f"{argument('first')} and {argument('second')} may be {listed}; name them."
-            )
-        if pairs:
-            reader.names |= dict(zip(_SIDES, pairs[0], strict=True))
+    """Find columns by their usual names for arguments that are not given."""
+    frame, names = reader.frame, reader.names
+    reader.find(_SIDES, columns_of_answers(frame, names.values()))
     for role in ("case", "winner", "gold", "grader", "order"):
-        if role in reader.names:
-            continue
-        labels = usual_columns(role, reader.frame, list(reader.names.values()))
+        labels = reader.usual(role)
         if role == "order":
-            labels = [label for label in labels if _are_orders(reader.frame[label], label)]
-        if len(labels) > 1:
-            both = " or ".join(map(as_literal, labels))
-            reader.problems.append(f"{argument(role)} may be the column {both}; name it.")
-            reader.ambiguous.add(role)
-        reader.names |= dict(zip([role], labels, strict=False))
-    label = plain_label(reader.names.get("first", TEXTS[0]))
-    if not {*_TEXTS} & set(reader.names) and not any(word in label for word in TEXTS):
-        pairs = columns_of_answers(reader.frame, list(reader.names.values()), texts=True)
-        if len(pairs) > 1:
-            listed = " or ".join(" and ".join(map(as_literal, pair)) for pair in pairs)
-            reader.problems.append(
-                f"{argument(_TEXTS[0])} and {argument(_TEXTS[1])} may be {listed}; name them."
-            )
-        reader.names |= dict(zip(_TEXTS, pairs[0], strict=True)) if pairs else {}
+            labels = [label for label in labels if _are_orders(frame[label], label)]
+        reader.find([role], [[label] for label in labels])
+    label = plain_label(names.get("first", TEXTS[0]))
+    if not any(word in label for word in TEXTS):
+        reader.find(_TEXTS, columns_of_answers(frame, names.values(), texts=True))
 
 
 def _order_words(label: Hashable) -> Mapping[str, int | None]:
@@ -140,14 +110,13 @@ def _are_orders(values: pd.Series, label: Hashable) -> bool:
     return bool(words) and all(_order_words(label).get(winner_word(word)) for word in words)
 
 
-def _second_shown_first(columns: Columns, reader: TableReader) -> pd.Series:
+def _second_shown_first(rows: pd.DataFrame, reader: TableReader) -> pd.Series:
     """Return for each row whether the answer in ``second`` was shown first."""
-    if "order" not in columns:
-        return pd.Series(False, index=reader.frame.index)
+    if "order" not in rows:
+        return pd.Series(False, index=rows.index)
     words, n_problems = _order_words(reader.names["order"]), len(reader.problems)
-    allowed = "AB and BA, 1 and 2, original and swapped"
-    meanings = reader.meanings_of(columns["order"], "order", words, allowed, plain=winner_word)
-    orders = columns["order"].astype("object").map(meanings.get)
+    meanings = reader.meanings_of(rows["order"], "order", words)
+    orders = rows["order"].astype("object").map(meanings.get)
     if len(reader.problems) == n_problems:
         reader.require_values(orders.isna(), "order")
     return orders.eq(2)
@@ -184,7 +153,7 @@ def _first_wins(
         # in a column of 0 and 1, a 1 may be the second answer or "yes, the first won"
         words.pop("1")
     own_words = {*map(winner_word, reader.own_words(role))}
-    meaning_of = reader.meanings_of(others, role, words, _ALLOWED, plain=winner_word)
+    meaning_of = reader.meanings_of(others, role, words)
     meanings = others.map(meaning_of.get, na_action="ignore").astype("object").fillna(answers)
     plain_ties = {*PLAIN_WINNERS, *own_words}
     ties = [word for word, meaning in meaning_of.items() if meaning == "tie"]
@@ -238,7 +207,7 @@ def _graded(
         wins = wins if ends[high] in ("A", "first") else 1.0 - wins
         found = f"graded preferences from {low:g} to {high:g}"
         done = f"{low:g} means {ends[low]}, {high:g} means {ends[high]}"
-        reader.declared.append(Change(reader.column_label(role), found, done, len(numbers)))
+        reader.add_change(role, found, done, len(numbers), warns=False)
         return pd.Series(wins.where(~swapped | (ends[low] in _SIDES), 1.0 - wins))
     if not ends and numbers.nunique() > len(_SIDES):
         high = math.ceil(max(-least, most))

@@ -7,22 +7,27 @@ from collections.abc import Mapping
 import pandas as pd
 
 from skillcomp.errors import UNKNOWN, argument, instead, plural
+from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.save_frames import Frames
-from skillcomp.frames.table_reader import Columns, TableReader
-from skillcomp.frames.words import as_literal
+from skillcomp.frames.table_reader import TableReader
 from skillcomp.io.store import SOURCE
 
+_NEEDED = ("text", "source", "level")
 # fewest words, or characters, of the text of a source; a shorter value may be its name
 _FEWEST_WORDS, _FEWEST_LETTERS = 5, 20
 
 
 def frames_of_passages(reader: TableReader, documents: Mapping[str, str]) -> Frames:
     """Return the passages of a table with one row per text; ``documents`` are texts of sources."""
-    columns = reader.columns(required=("text", "source", "level"))
-    rows = pd.DataFrame({"level": _levels(columns["level"], reader)})
-    for role in {"text", "question", "document"} & set(columns):
-        rows[role] = reader.as_texts(columns[role], role, needed=False)
-    rows["skill"], texts = _named_sources(columns, rows, documents, reader)
+    for role in _NEEDED:
+        reader.find([role], [[label] for label in reader.usual(role)])
+    rows = reader.read(*_NEEDED)
+    if reader.require_direction("level", rows["level"], ("copied", "fresh")):
+        reader.raise_problems()
+    rows["level"] = reader.mapped(rows["level"], "level").astype("str")
+    for role in columns_of(rows, "text", "question", "document"):
+        rows[role] = reader.as_texts(rows[role], role, needed=False)
+    rows["skill"], texts = _named_sources(rows, documents, reader)
     reader.raise_problems()
     if "document" in rows:
         rows["document"] = rows["skill"] + "/" + rows["document"].fillna("none")
@@ -32,22 +37,11 @@ def frames_of_passages(reader: TableReader, documents: Mapping[str, str]) -> Fra
     return Frames(**reader.checked({"passages": rows}), **reader.facts(), skills=texts)
 
 
-def _levels(values: pd.Series, reader: TableReader) -> pd.Series:
-    """Return the degree of copying that each word means; report unknown or ambiguous words."""
-    if reader.require_direction("level", values, ("copied", "fresh")):
-        return values.map(as_literal, na_action="ignore").astype("str")
-    allowed = "copied or fresh, yes or no, 1 or 0, cut, light, heavy or non, or names of levels"
-    return reader.mapped(values, "level", allowed).astype("str")
-
-
 def _named_sources(
-    columns: Columns,
-    rows: pd.DataFrame,
-    documents: Mapping[str, str],
-    reader: TableReader,
+    rows: pd.DataFrame, documents: Mapping[str, str], reader: TableReader
 ) -> tuple[pd.Series, dict[str, str]]:
     """Return the name of each row's source, and the texts of the sources by name."""
-    names = reader.as_texts(columns["source"], "source")
+    names = reader.as_texts(rows.pop("source"), "source")
     is_source = rows["level"].eq(SOURCE)
     texts = dict(documents)
     if is_source.any():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from itertools import combinations, takewhile
-from typing import Any, NamedTuple, get_args
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain, combinations, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,28 +33,21 @@ from skillcomp.frames.check import (
     show,
 )
 from skillcomp.frames.contracts import CELL, DIFFERENT_MODELS, REPLACED
-from skillcomp.frames.estimates import reference_choices
+from skillcomp.frames.estimates import columns_of, group_codes, reference_choices
 from skillcomp.frames.words import (
     ARGUMENTS,
     COLUMN_OF,
-    DISTANCES,
-    KINDS,
-    LEVELS,
     NO_ERROR,
     NO_VALUE,
-    ORDERS,
-    STATUSES,
-    TRUTHS,
-    WINNERS,
+    NUMBER_CODES,
+    WORDS,
     ColumnName,
+    Words,
     as_literal,
     as_name,
-    code_number,
     columns_with_roles,
     condition_names,
-    differing_columns,
     distinct_words,
-    is_flag,
     is_negated,
     literal_key,
     plain_value,
@@ -66,7 +59,7 @@ from skillcomp.frames.words import (
 )
 from skillcomp.io.files import whole_content
 from skillcomp.io.study_overview import change_lines
-from skillcomp.records import DIMENSIONS, AttemptStatus
+from skillcomp.records import DIMENSIONS
 from skillcomp.stats.results import is_number, join_notes
 
 WHAT = "from_frame"
@@ -94,22 +87,8 @@ _FORMS = {
     "dollars": r"[+-]?(?:\$ ?[0-9]+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)? ?(?:\$|USD))",
 }
 TRY = [*CELL, "repeat"]
-# words that are known in a column; `words=` gives the meaning of others, or another meaning
-_WORDS: dict[str, Mapping[Any, Any]] = {
-    "skill": {},
-    "condition": {},
-    "passed": TRUTHS,
-    "gold": TRUTHS,
-    "transfer": DISTANCES,
-    "status": STATUSES,
-    "should_trigger": TRUTHS,
-    "check_kind": KINDS,
-    "winner": WINNERS,
-    "order": ORDERS,
-    "level": LEVELS,
-}
+GRADED = [*CELL, "check_id", "grader", "grader_version"]  # rows of one repeat differ in these
 _KINDS = ("cases", "attempts", "verdicts", "outcomes", "gold")  # frames that every table gives
-Columns = dict[str, pd.Series]
 
 
 class Change(NamedTuple):
@@ -161,7 +140,6 @@ class TableReader:
                 )
         self.roles = tuple(names)
         self.asks_roles = False  # whether a problem is that a role of a column is unclear
-        self.ambiguous: set[str] = set()  # arguments that several columns fit
         self.meanings: dict[Any, str] = {}  # The condition that each word means.
         self.names = {role: name for role, name in names.items() if name is not None}
         self.words = self._own_words(words)
@@ -183,14 +161,23 @@ class TableReader:
         self.numbered = False
         self.caution = ""  # a note that every result of the table carries
 
-    def beside(self, frame: pd.DataFrame, names: Mapping[str, ColumnName]) -> TableReader:
-        """Return a reader of a second table, which has the same words and numbers of repeats."""
+    def beside(
+        self, what: str, frame: pd.DataFrame, names: Mapping[str, ColumnName]
+    ) -> tuple[TableReader, pd.DataFrame]:
+        """Read the keys of a second table, which has the same words and numbers of repeats."""
         words = {**self.words, "condition": self.meanings | self.own_words("condition")}
         words["passed"] = self.own_words("passed") | self.words.get("gold", {})
-        other = TableReader(frame, names, words=words, missing=list(self.missing.values()))
-        other.from_zero = self.from_zero
-        other.tries = self.tries
-        return other
+        try:
+            other = TableReader(frame, names, words=words, missing=list(self.missing.values()))
+            rows = other.read()
+        except FrameError as error:
+            raise FrameError(f"{what}: {error}") from None
+        other.from_zero, other.tries = self.from_zero, self.tries
+        self.unused = {key: value for key, value in self.unused.items() if key in other.unused}
+        other.convert_keys(rows)
+        if "repeat" in rows:
+            rows["repeat"] = other.as_tries(rows["repeat"], again=True)
+        return other, rows
 
     def _own_words(self, words: Any) -> dict[str, dict[Any, Any]]:
         """Return the meanings by column; raise FrameError for an unknown column or meaning."""
@@ -203,8 +190,8 @@ class TableReader:
         place = f"{self.place}: {argument('words')}: found"
         read: dict[str, dict[Any, Any]] = {}
         for role, own in (words or {}).items():
-            require_known(place, role, _WORDS, label="columns with words")
-            known = _WORDS["winner" if role == "gold" and "winner" in self.roles else role]
+            require_known(place, role, WORDS, label="columns with words")
+            known = self.known_words(role).meanings
             meanings = list(dict.fromkeys(known.values()))
             for word, meaning in own.items():
                 named = known.get(meaning if meaning in meanings else plain_word(meaning), meaning)
@@ -215,6 +202,10 @@ class TableReader:
                 read.setdefault(role, {})[word] = named
         return read
 
+    def known_words(self, role: str) -> Words:
+        """Return the words of a column; the gold of pairs has those of a winner."""
+        return WORDS["winner" if role == "gold" and "winner" in self.roles else role]
+
     def own_words(self, role: str) -> dict[Any, Any]:
         """Return the meanings that the caller gave; gold has words of the verdicts, too.
 
@@ -222,7 +213,7 @@ class TableReader:
         """
         of_verdicts = "winner" if "winner" in self.names else "passed"
         more = self.words.get(of_verdicts, {}) if role == "gold" else {}
-        known = {**TRUTHS, **WINNERS}
+        known = {**WORDS["passed"].meanings, **WORDS["winner"].meanings}
         more = {word: m for word, m in more.items() if plain_word(word) not in known}
         return {**more, **self.words.get(role, {})}
 
@@ -272,7 +263,6 @@ class TableReader:
                 self.changes.append(Change(f"words= of {role}", as_literal(word), "in no row", 0))
         warn_of_changes(f"{self.place} read the table", changes_frame(self.changes), 4)
         columns = {role: str(name) for role, name in self.names.items()}
-        # what was declared is listed without a warning
         return {"columns": columns, "problems": changes_frame([*self.changes, *self.declared])}
 
     def column_label(self, role: str) -> str:
@@ -284,16 +274,39 @@ class TableReader:
         """Record a problem with the column that the argument ``role`` names."""
         self.problems.append(f"{self.column_label(role)}: {problem}")
 
-    def add_change(self, role: str, found: str, done: str, n: int) -> None:
-        """Record a change to values of the column that the argument ``role`` names."""
-        self.changes.append(Change(self.column_label(role), found, done, int(n)))
+    def add_change(self, role: str, found: str, done: str, n: int, *, warns: bool = True) -> None:
+        """Record a change to values of the column that the argument ``role`` names.
 
-    def columns(self, *, required: Iterable[str] = ()) -> Columns:
-        """Return a dict from each argument to the column it names; report missing columns."""
+        What the caller declared is listed without a warning (not ``warns``).
+        """
+        changes = self.changes if warns else self.declared
+        changes.append(Change(self.column_label(role), found, done, int(n)))
+
+    def usual(self, role: str) -> list[Hashable]:
+        """Return the columns with a usual name for an argument that no argument names."""
+        return usual_columns(role, self.frame, self.names.values())
+
+    def find(self, roles: Sequence[str], options: Sequence[Sequence[Hashable]]) -> None:
+        """Name the columns that were found for arguments, unless one of these is given.
+
+        If several fit, a problem asks which ones are meant.
+        """
+        if {*roles} & self.names.keys():
+            return
+        if len(options) > 1:
+            listed = " or ".join(" and ".join(map(as_literal, labels)) for labels in options)
+            column, it = ("column", "it") if len(roles) == 1 else ("columns", "them")
+            ask = f"may be the {column} {listed}; name {it}."
+            self.problems.append(f"{' and '.join(map(argument, roles))} {ask}")
+        for labels in options[:1]:
+            self.names |= dict(zip(roles, labels, strict=True))
+
+    def read(self, *required: str) -> pd.DataFrame:
+        """Return the columns that arguments name, as the frames call them; report missing ones."""
         frame = self.frame
         self._refuse_flags()
         for role in required:
-            if role not in self.names and role not in self.ambiguous:
+            if role not in self.names:
                 self.problems.append(f"{argument(role)} is needed: name the column of the table.")
                 self.asks_roles = True
         words = [str(label) for label in frame]
@@ -308,20 +321,26 @@ class TableReader:
                 there = ""  # only the first problem lists the columns of the table
                 self.asks_roles = True
         self.raise_problems()
-        self.frame = source = frame.reset_index(drop=True)
-        columns = {role: plain_values(source[name]) for role, name in self.names.items()}
-        for role, values in columns.items():
-            if values.dtype != object:
-                continue
-            odd = values[[not pd.api.types.is_hashable(value) for value in values]]
-            if len(odd):
-                name = type(odd.iloc[0]).__name__
-                self.add_problem(role, f"found a {name}; expected plain values.")
+        self.frame = frame.reset_index(drop=True)
+        rows = {}
+        for role, name in self.names.items():
+            values = plain_values(self.frame[name])
+            objects = values if values.dtype == object else ()
+            odd = [value for value in objects if not pd.api.types.is_hashable(value)]
+            if odd:
+                found = type(odd[0]).__name__
+                self.add_problem(role, f"found a {found}; expected plain values.")
+            rows[COLUMN_OF.get(role, role)] = values
         self.raise_problems()
-        if self.missing:
-            for role in [role for role in ARGUMENTS["missing="] if role in columns]:
-                columns[role] = self._without_missing(columns[role], role)
-        return columns
+        for role in ARGUMENTS["missing="]:
+            if self.missing and role in rows:
+                rows[role] = self._without_missing(rows[role], role)
+        return pd.DataFrame(rows, self.frame.index)
+
+    def taken(self, rows: pd.DataFrame, which: Any) -> pd.DataFrame:
+        """Keep only some rows of the table, and return the same rows of a frame."""
+        self.frame = self.frame.loc[which].reset_index(drop=True)
+        return pd.DataFrame(rows.loc[which]).reset_index(drop=True)
 
     def _without_missing(self, values: pd.Series, role: str) -> pd.Series:
         """Remove from a column the values that `missing` lists; add a change for each of them."""
@@ -337,21 +356,22 @@ class TableReader:
 
     def note_codes(self, scores: pd.Series) -> None:
         """Add a change for scores that look like missing values, such as 99 among 1 to 5."""
-        codes = scores.map({score: code_number(score) for score in scores.dropna().unique()})
-        others = pd.to_numeric(scores[codes.isna()], errors="coerce").dropna()
-        for code in map(int, codes.dropna().unique()):
+        is_code = scores.isin(NUMBER_CODES)
+        others = scores[~is_code].dropna()
+        for code in map(int, scores[is_code].unique()):
             outside = len(others) and (code < 0 <= others.min() or code > 2 * others.max())
             if outside and literal_key(code) not in self.missing:
                 missing = argument("missing", [code])
                 done = f"counted as a score; {missing} if it means that there is none"
-                self.add_change("score", str(code), done, codes.eq(code).sum())
+                self.add_change("score", str(code), done, scores.eq(code).sum())
 
     def _refuse_flags(self) -> None:
         """Add a problem if the skill column says whether a skill was loaded, and not which one."""
         name = self.names.get("skill")
         words = distinct_words(self.frame[name]) if name in self.frame else []
         own = set(map(plain_word, self.own_words("skill")))
-        if not is_flag(words) or own >= set(map(plain_word, words)):
+        meanings = set(condition_names(words).values())
+        if meanings != {"baseline", "skill"} or own >= set(map(plain_word, words)):
             return
         both = " and ".join(sorted(map(as_literal, words)))
         why = f"found {both}, which tell the conditions apart and name no skill"
@@ -394,9 +414,9 @@ class TableReader:
                 role, f"missing in {n}, the first is row {first}; every row needs one."
             )
 
-    def mapped(self, values: pd.Series, role: str, allowed: str) -> pd.Series:
+    def mapped(self, values: pd.Series, role: str) -> pd.Series:
         """Map words to meanings; record unknown words as problems and mapped words as changes."""
-        meanings = self.meanings_of(values, role, _WORDS[role], allowed)
+        meanings = self.meanings_of(values, role)
         given = set(map(plain_word, self.own_words(role)))
         listed = {word: m for word, m in meanings.items() if plain_word(word) not in given}
         if any(as_literal(word) != as_literal(meaning) for word, meaning in listed.items()):
@@ -404,21 +424,16 @@ class TableReader:
         return values.map(meanings.get, na_action="ignore").astype("object")
 
     def meanings_of(
-        self,
-        values: pd.Series,
-        role: str,
-        words: Mapping[Any, Any],
-        allowed: str,
-        *,
-        plain: Callable[[Any], str] = plain_word,
+        self, values: pd.Series, role: str, words: Mapping[Any, Any] | None = None
     ) -> dict[Any, Any]:
         """Return the meaning of each distinct word; record unknown words as problems.
 
         The words of the caller take precedence. If a word is unknown, the result is empty.
-        ``plain`` returns the form in which `words` has a word.
+        ``words`` replaces the known words of the column.
         """
+        known, allowed, plain = self.known_words(role)
         own = {plain(word): meaning for word, meaning in self.own_words(role).items()}
-        words = {**words, **own}
+        words = {**(known if words is None else words), **own}
         texts = {word: plain(word) for word in distinct_words(values)}
         meanings = {word: words.get(text) for word, text in texts.items()}
         unknown = dict.fromkeys(word for word, text in texts.items() if text not in words)
@@ -429,6 +444,8 @@ class TableReader:
         no_hint = are_scores or is_negated(first) or first.isdigit()
         near = [] if no_hint else [str(word) for word in words if word]
         odd = words_with_counts(values[[value in unknown for value in values]])
+        named = dict.fromkeys(meaning for meaning in known.values() if meaning is not None)
+        allowed = allowed or f"{', '.join(map(literal, named))} or missing"
         problem = f"found {odd}; allowed: {allowed}.{suggest(first, near)}"
         if are_scores:
             scores = argument("score", plain_value(self.names.get(role)))
@@ -478,28 +495,25 @@ class TableReader:
         is_plain = values.dtype.kind == "b" or str(values.dtype) == "boolean"
         if is_plain and not self.own_words(role):
             return values.astype("boolean")
-        allowed = "True, False, 1, 0, words such as 'yes' and 'fail', or missing"
-        return self.mapped(values.astype("object"), role, allowed).astype("boolean")
+        return self.mapped(values.astype("object"), role).astype("boolean")
 
-    def keys(self, columns: Columns) -> pd.DataFrame:
-        """Return the key columns of the table as text.
+    def convert_keys(self, rows: pd.DataFrame) -> None:
+        """Convert the columns that identify a verdict to text; add those that the table lacks.
 
         They are skill, case_id, condition, agent, check_id, grader and grader_version.
         """
-        rows = pd.DataFrame(index=self.frame.index)
         for role in ARGUMENTS["key"]:
             column = COLUMN_OF.get(role, role)
-            if role not in columns:
+            if role not in self.names:
                 rows[column] = pd.Series(_DEFAULTS.get(role), rows.index, dtype="str")
             elif role == "condition":
-                rows[column] = self.as_conditions(columns[role])
+                rows[column] = self.as_conditions(rows[column])
             else:
-                rows[column] = self.as_texts(columns[role], role, needed=role != "grader_version")
-        if "skill" in columns:
+                rows[column] = self.as_texts(rows[column], role, needed=role != "grader_version")
+        if "skill" in self.names:
             own = {str(word): name for word, name in self.own_words("skill").items()}
             self._ask_similar_skills(rows["skill"], {*own, *own.values()})
             rows["skill"] = rows["skill"].map(lambda name: own.get(name, name), na_action="ignore")
-        return rows
 
     def _ask_similar_skills(self, names: pd.Series, own: set[str]) -> None:
         """Add a problem if the names of two skills differ by case or blanks only."""
@@ -511,15 +525,16 @@ class TableReader:
                 both = " and ".join(map(literal, alike))
                 self.add_problem("skill", f"{both}: are they one skill ({one}) or not ({apart})?")
 
-    def note_similar_cases(self, rows: pd.DataFrame, tries: Any) -> None:
+    def note_similar_cases(self, rows: pd.DataFrame) -> None:
         """Add a change for cases of other arms or repeats whose ids are spelled almost alike.
 
         Ids that differ by case, blanks or zeros may be one case that two files spell differently.
         """
         alike = _alike(rows["case_id"].dropna().unique())
         names = [name for group in alike for name in group]
-        cases = rows.loc[rows["case_id"].isin(names), ["case_id", "condition"]].assign(tries=tries)
-        cells = cases["condition"].map(str) + " " + cases["tries"].map(str)
+        cases = rows[rows["case_id"].isin(names)]
+        keys = ["condition", *columns_of(cases, "repeat")]
+        cells = cases.groupby(keys, dropna=False, sort=False).ngroup()
         of_case = cells.groupby(cases["case_id"]).agg(set)
         pairs = [group for group in alike if not set.intersection(*(of_case[n] for n in group))]
         if pairs:
@@ -527,14 +542,13 @@ class TableReader:
             found = f"ids of different arms that differ by case, blanks or zeros only: {examples}"
             self.add_change("case", found, "different cases", len(cases))
 
-    def as_statuses(self, columns: Columns) -> pd.Series:
+    def as_statuses(self, rows: pd.DataFrame) -> pd.Series:
         """Return the status of each row's answer; NA if no column has a status or an error."""
-        ends = pd.Series(pd.NA, self.frame.index, dtype="str")
-        if "status" in columns:
-            allowed = ", ".join(get_args(AttemptStatus)) + ", or missing"
-            ends = self.mapped(columns["status"], "status", allowed).astype("str")
-        if "error" in columns:
-            words = columns["error"].map(plain_word, na_action="ignore")
+        ends = pd.Series(pd.NA, rows.index, dtype="str")
+        if "status" in rows:
+            ends = self.mapped(rows["status"], "status").astype("str")
+        if "error" in rows:
+            words = rows["error"].map(plain_word, na_action="ignore")
             crashed = words.notna() & ~words.isin(NO_ERROR)
             ends = ends.fillna("ok").mask(crashed & ends.isin(["ok", pd.NA]), "error")
         return ends
@@ -547,13 +561,9 @@ class TableReader:
             there = [n for n in (self.names.get(role), column) if n in asked]
             if there and (role != "agent" or role in self.names):
                 names[role] = there[0]
-        other = self.beside(asked, names)
-        columns = other.columns()
-        rows = other.keys(columns)
-        if "repeat" in columns:
-            rows["repeat"] = other.as_tries(columns["repeat"], again=True)
+        other, rows = self.beside("asked", asked, names)
         self.problems += [f"asked: {problem}" for problem in other.problems]
-        # without a column of skills, `keys` has given all rows the same skill
+        # without a column of skills, all rows have the same skill
         made = {"skill"} - set(self.names)
         given = [role for role in ARGUMENTS["plan"] if role in {*names, *made}]
         return rows[[COLUMN_OF.get(role, role) for role in given]]
@@ -585,23 +595,23 @@ class TableReader:
             self.changes.append(Change("condition", none, choices, len(values)))
         return values.map(meanings, na_action="ignore").astype("str")
 
-    def with_counts(self, columns: Columns, keep: str | None) -> bool:
-        """Replace counts such as "3/5" in ``passed`` by rows; return whether there are any.
+    def with_counts(self, rows: pd.DataFrame, keep: str | None) -> tuple[pd.DataFrame, str | None]:
+        """Replace counts such as "3/5" in ``passed`` by one row per attempt.
 
-        The frame and the columns then have one row per attempt; which of them passed is unknown.
+        Which of them passed is unknown. Also return what rows with equal keys are: ``keep`` or,
+        after counts, ``"all"``.
         """
-        values = columns.get("passed", pd.Series(dtype="str"))
-        present = values.dropna()
+        present = rows.get("passed", pd.Series(dtype="str")).dropna()
         present = present[~present.map(plain_word).isin(NO_VALUE)] if len(present) else present
         counts = (_COUNTS.fullmatch(v) if isinstance(v, str) else None for v in present)
         matches = list(takewhile(bool, counts))
         if present.empty or len(matches) < len(present):
-            return False
+            return rows, keep
         parts = pd.DataFrame([m.groups() for m in matches if m], present.index).astype("int64")
         facts = ("cluster", "facts")
-        of_cell = [r for r in columns if r in _OF_COUNTS or r.partition(" ")[0] in facts]
-        more = [r for r in columns if r != "passed" and r not in of_cell]
-        cells = pd.DataFrame({role: columns[role] for role in of_cell})
+        of_cell = [r for r in self.names if r in _OF_COUNTS or r.partition(" ")[0] in facts]
+        more = [r for r in self.names if r != "passed" and r not in of_cell]
+        cells = rows[[COLUMN_OF.get(role, role) for role in of_cell]]
         problem = ""
         if parts[0].gt(parts[1]).any():
             problem = f"found {show(present[parts[0].gt(parts[1])])}: too many"
@@ -615,24 +625,18 @@ class TableReader:
         self.add_change(
             "passed", "counts such as '3/5'", "attempts, of which so many passed", len(present)
         )
-        sizes = parts[1].reindex(values.index).fillna(1).astype("int64")
+        sizes = parts[1].reindex(rows.index).fillna(1).astype("int64")
         if keep == "last":
             sizes = sizes.mask(cells.duplicated(keep="last"), 0)
         if (n_none := int(sizes.eq(0).sum())) and keep != "last":
             self.add_change("passed", "0/0", "no attempt", n_none)
-        at = values.index.repeat(sizes)
+        at = rows.index.repeat(sizes)
         n_passed = parts[0].reindex(at).to_numpy()
         passed = pd.Series(pd.Series(at).groupby(at).cumcount().lt(n_passed), dtype="boolean")
-        columns["passed"] = passed.mask(np.isnan(n_passed))
-        self.frame = self.frame.loc[at].reset_index(drop=True)
-        for name in columns.keys() - {"passed"}:
-            columns[name] = columns[name].loc[at].reset_index(drop=True)
-        return True
+        return self.taken(rows, at).assign(passed=passed.mask(np.isnan(n_passed))), "all"
 
-    def kept(
-        self, columns: Columns, rows: pd.DataFrame, keep: str | None
-    ) -> tuple[Columns, pd.DataFrame]:
-        """Return the columns and rows without the rows that a later row replaces.
+    def kept(self, rows: pd.DataFrame, keep: str | None) -> pd.DataFrame:
+        """Return the rows without those that a later row replaces.
 
         With ``keep="last"``, a later row replaces an earlier one if both have the same skill, case,
         condition, agent, check, grader, grader version, repeat, attempt and round (as far as there
@@ -641,27 +645,22 @@ class TableReader:
         require_known(
             f"{self.place}: {argument('keep')}: found", str(keep), ("None", "all", "last")
         )
-        place = [COLUMN_OF.get(r, r) for r in ARGUMENTS["keep="] if COLUMN_OF.get(r, r) in rows]
-        more = [r for r in ARGUMENTS["keep="] if r in columns and COLUMN_OF.get(r, r) not in rows]
-        keys = rows[place].assign(**{role: columns[role] for role in more})
+        keys = rows[columns_of(rows, *ARGUMENTS["keep="])]
         earlier = keys.duplicated(keep="last")
         if keep != "last" or not earlier.any():
-            return columns, rows
+            return rows
         arms, failed = rows["condition"], earlier & rows["passed"].eq(False).fillna(False)
         if "status" in rows:
             failed &= ~rows["status"].isin(["error", "paused"])
         counts = pd.DataFrame({"rows": earlier, "failed": failed}).groupby(arms).sum()
         lines = [f"{arm} {n.rows} ({n.failed} failed)" for arm, n in counts.iterrows()]
         found = "rows that a later row replaced"
-        done = ", ".join(lines) if "condition" in columns else "left out"
+        done = ", ".join(lines) if "condition" in self.names else "left out"
         self.changes.append(Change(argument("keep"), found, done, int(earlier.sum())))
         retried = failed.groupby(keys.groupby(list(keys), dropna=False).ngroup()).transform("any")
         if _unequal(arms[~earlier], retried[~earlier]):
             self.caution = f"{REPLACED}: {', '.join(lines)}"
-        left = ~earlier
-        self.frame = self.frame[left].reset_index(drop=True)
-        columns = {role: values[left].reset_index(drop=True) for role, values in columns.items()}
-        return columns, rows[left].reset_index(drop=True)
+        return self.taken(rows, ~earlier)
 
     def ask_about_equal_rows(self, rows: pd.DataFrame, place: list[str]) -> None:
         """Add a problem if rows are verdicts on the same thing, with the effect of each remedy."""
@@ -703,10 +702,9 @@ class TableReader:
 
     def note_models(self, arms: pd.Series) -> None:
         """Caution if a column that no argument names, called as models are, differs by arm."""
-        others = self.frame.drop(columns=[n for n in self.names.values() if n in self.frame])
         roles = [r for r in _MODELS if f"{r.removesuffix('_model')}_model" not in self.names]
-        for label in (n for role in roles for n in usual_columns(role, others, ())):
-            models = others[label].dropna().map(lambda model: " ".join(str(model).split()))
+        for label in chain.from_iterable(map(self.usual, roles)):
+            models = self.frame[label].dropna().map(lambda model: " ".join(str(model).split()))
             pairs = pd.DataFrame({"arm": arms, "model": models}).dropna().drop_duplicates()
             pairs = pairs[pairs["model"].ne("") & pairs["model"].ne(pairs["arm"])]
             if pairs["arm"].nunique() > 1 and pairs["model"].is_unique:
@@ -717,9 +715,8 @@ class TableReader:
 
     def _apart(self) -> list[Hashable]:
         """Return the columns in which repeats never differ, such as the model or the judge."""
-        others = self.frame.drop(columns=[n for n in self.names.values() if n in self.frame])
-        labels = [label for role in _APART for label in usual_columns(role, others, ())]
-        return labels + [self.names[role] for role in _APART_NAMED if role in self.names]
+        named = [self.names[role] for role in _APART_NAMED if role in self.names]
+        return [*chain.from_iterable(map(self.usual, _APART)), *named]
 
     def _differences(self, rows: pd.DataFrame, labels: list[Hashable]) -> str:
         """Name those of the columns that differ between rows with equal keys, and their roles."""
@@ -727,7 +724,11 @@ class TableReader:
         columns = self.frame[[label for label in labels if label not in known]]
         several = rows.duplicated(keep=False).to_numpy()
         code = rows[several].groupby(list(rows), dropna=False).ngroup()
-        labels = differing_columns(columns[several], code)
+        labels = [
+            label
+            for label, values in columns[several].map(repr).items()
+            if values.groupby(code).nunique(dropna=False).gt(1).any()
+        ]
         roles = {
             label: f" ({argument(role, label=label)})"
             for role in ARGUMENTS["apart"]
@@ -736,19 +737,18 @@ class TableReader:
         listed = [literal(label) + roles.get(label, "") for label in labels]
         return f"Within them differ {', '.join(listed)}." if listed else ""
 
-    def repeats(self, columns: Columns, rows: pd.DataFrame, keep: str | None) -> pd.Series:
+    def repeats(self, rows: pd.DataFrame, keep: str | None) -> pd.Series:
         """Return each row's repeat, numbered from 1 within its case, condition and agent."""
-        if "attempt" in columns and "repeat" not in columns:
-            ids = self.as_texts(columns["attempt"], "attempt")
+        if "attempt_id" in rows and "repeat" not in rows:
+            ids = self.as_texts(rows["attempt_id"], "attempt")
             first = ~ids.duplicated()
             numbers = rows[first].groupby(CELL, dropna=False).cumcount() + 1
             return ids.map(dict(zip(ids[first], numbers, strict=True))).astype("Int64")
-        keys = [*CELL, "check_id", "grader", "grader_version"]
-        if "round" in columns:  # rows of different rounds are not repeats
-            keys, rows = [*keys, "round"], rows.assign(round=columns["round"])
+        # rows of different rounds are not repeats
+        keys = [*GRADED, *columns_of(rows, "round")]
         tries = pd.Series(1, index=rows.index, dtype="Int64")
-        if "repeat" in columns:
-            tries = self.as_tries(columns["repeat"])
+        if "repeat" in rows:
+            tries = self.as_tries(rows["repeat"])
         rows = rows.assign(repeat=tries)
         place = [*keys, "repeat"]
         again = rows.groupby(place, dropna=False).cumcount() + 1
@@ -756,7 +756,7 @@ class TableReader:
             return tries
         alike = not self._differences(rows[place], self._apart())
         cells = rows.groupby(keys, dropna=False)[place[0]].transform("size")
-        alone = "repeat" not in columns and "check" not in columns
+        alone = not {"repeat", "check"} & self.names.keys()
         if not alike or not (keep == "all" or (alone and cells.nunique() == 1)):
             self.ask_about_equal_rows(rows, place)
             return tries
@@ -770,23 +770,21 @@ class TableReader:
         (self.declared if keep else self.changes).append(change)
         return (rows.groupby(keys, dropna=False).cumcount() + 1).astype("Int64")
 
-    def take_usual_repeats(self, columns: Columns, rows: pd.DataFrame) -> None:
+    def take_usual_repeats(self, rows: pd.DataFrame) -> None:
         """Read the repeats from the only column with a usual name for them, if there is one.
 
         A column with more values than rows in any cell holds ids, and is not read.
         """
-        keys = [*CELL, "check_id", "grader", "grader_version"]
-        sizes = rows.groupby(keys, dropna=False).size()
-        others = self.frame.drop(columns=list(self.names.values()))
-        labels = usual_columns("repeat", others, ())
-        known = {"repeat", "attempt", "round"} & columns.keys()
+        sizes = rows.groupby(GRADED, dropna=False).size()
+        labels = self.usual("repeat")
+        known = {"repeat", "attempt", "round"} & self.names.keys()
         if known or not sizes.gt(1).any() or len(labels) != 1:
             return
-        values = plain_values(others[labels[0]])
+        values = plain_values(self.frame[labels[0]])
         n = len(distinct_words(values))
         if values.notna().all() and 0 < n <= sizes.max():
             self.names["repeat"] = labels[0]
-            columns["repeat"] = values
+            rows["repeat"] = values
             self.add_change("repeat", plural(n, "value"), "read as the repeats", len(values))
 
     def as_tries(self, values: pd.Series, *, again: bool = False) -> pd.Series:
@@ -813,11 +811,11 @@ class TableReader:
         self.add_mapping(names, "repeat", self.tries)
         return names.map(self.tries).astype("Int64")
 
-    def attempt_ids(self, columns: Columns, rows: pd.DataFrame) -> pd.Series:
+    def attempt_ids(self, rows: pd.DataFrame) -> pd.Series:
         """Return each row's attempt id: the given id or one made of its keys."""
-        if "attempt" not in columns:
+        if "attempt_id" not in rows:
             return made_ids(rows)
-        ids = self.as_texts(columns["attempt"], "attempt")
+        ids = self.as_texts(rows["attempt_id"], "attempt")
         each = rows[CELL].assign(id=ids).drop_duplicates()["id"]
         twice = each[each.duplicated()]
         if len(twice):
@@ -855,10 +853,12 @@ class TableReader:
             self.add_problem(role, f"found {show(odd)}; allowed: at least 0.")
         return numbers
 
-    def case_column(self, values: pd.Series, role: str) -> pd.Series:
-        """Convert a column about cases; its argument ``role`` decides which values are allowed."""
-        if role == "transfer":
-            return self.mapped(values, role, "'near', 'far' or missing").astype("str")
+    def converted(self, values: pd.Series, role: str) -> pd.Series:
+        """Convert a column that is no key; the argument that names it decides how."""
+        if role in ARGUMENTS["number"]:
+            return self.as_numbers(values, role)
+        if role in ("transfer", "check_kind"):
+            return self.mapped(values, role).astype("str")
         if role == "should_trigger":
             return self.as_verdicts(values, role)
         if role.startswith("facts"):
@@ -885,21 +885,15 @@ class TableReader:
 
 def made_ids(rows: pd.DataFrame) -> pd.Series:
     """Return unique ids ``skill/case/condition/repeat``, with the agent if there is one."""
-    tries = row_tuples(rows, TRY)
-    ids = {}
-    for skill, case, condition, agent, number in dict.fromkeys(tries):
+    code, first = group_codes(rows, TRY)
+    ids = []
+    for skill, case, condition, agent, number in rows[TRY].iloc[first].itertuples(index=False):
         begun = case if str(case).startswith(f"{skill}/") else f"{skill}/{case}"
-        who = condition if agent is None else f"{condition}/{agent}"
-        ids[skill, case, condition, agent, number] = f"{begun}/{who}/{number}"
-    if len(set(ids.values())) < len(ids):  # names that contain slashes can give equal ids
-        ids = {key: f"{name}#{at}" for at, (key, name) in enumerate(ids.items(), start=1)}
-    return pd.Series([ids[key] for key in tries], index=rows.index, dtype="str")
-
-
-def row_tuples(rows: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
-    """Return the columns ``names`` as one tuple per row, with None for a missing value."""
-    columns = [rows[name].astype("object").where(rows[name].notna(), None) for name in names]
-    return list(zip(*columns, strict=True))
+        who = condition if pd.isna(agent) else f"{condition}/{agent}"
+        ids.append(f"{begun}/{who}/{number}")
+    if len(set(ids)) < len(ids):  # names that contain slashes can give equal ids
+        ids = [f"{name}#{at}" for at, name in enumerate(ids, start=1)]
+    return pd.Series(ids, dtype="str").take(code).set_axis(rows.index)
 
 
 def _numbers_in(texts: pd.Series, role: str) -> tuple[pd.Series, str] | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,16 @@ from skillcomp.errors import argument
 from skillcomp.frames.contracts import key_by_word
 from skillcomp.io.files import whole_text
 from skillcomp.io.store import SOURCE
+from skillcomp.records import AttemptStatus
+
+# words that a column without a value has
+NO_VALUE = ["", "na", "n/a", "nan", "none", "null", "missing", "error", "?", "."]
+
+
+def _meanings(table: Mapping[Any, str], no_value: Iterable[str] = NO_VALUE) -> dict[str, Any]:
+    """Return the meaning of each word, from texts that list the words of each meaning."""
+    return {**key_by_word(table, "|"), **dict.fromkeys(no_value)}
+
 
 # Words that tables use for each condition, as `plain_word` returns them.
 _CONDITIONS = {
@@ -26,39 +36,41 @@ _CONDITIONS = {
     "placebo": "placebo|sham|placebo skill|other skill|with placebo|with a placebo",
     "previous": "previous|old|old skill|previous skill|previous version",
 }
-_TRUTHS = {
-    True: "true|t|yes|y|1|1.0|pass|passed|ok|correct|right|success",
-    False: "false|f|no|n|0|0.0|fail|failed|incorrect|wrong|failure",
-}
-NO_VALUE = ["", "na", "n/a", "nan", "none", "null", "missing", "error", "?", "."]
-TRUTHS: dict[str, bool | None] = {**key_by_word(_TRUTHS, "|"), **dict.fromkeys(NO_VALUE)}
+TRUTHS = _meanings(
+    {
+        True: "true|t|yes|y|1|1.0|pass|passed|ok|correct|right|success",
+        False: "false|f|no|n|0|0.0|fail|failed|incorrect|wrong|failure",
+    }
+)
 # values that often mean "missing" in tables; only `missing=` makes them missing
-_NUMBER_CODES = (-1, -9, -99, -999, 9, 99, 999)
-_ENDS = {
-    "ok": "ok|success|succeeded|completed|complete|done|finished",
-    "error": "error|errored|crash|crashed|exception|aborted|cancelled|canceled",
-    "timeout": "timeout|timed out|time out|time limit",
-    "truncated": "truncated|length|max tokens|cut off",
-    "refused": "refused|refusal|content filter",
-    "paused": "paused|interrupted",
-}
-STATUSES: dict[str, str | None] = key_by_word(_ENDS, "|")
-STATUSES |= dict.fromkeys(NO_VALUE[:6])
+NUMBER_CODES = (-1, -9, -99, -999, 9, 99, 999)
+STATUSES = _meanings(
+    {
+        "ok": "ok|success|succeeded|completed|complete|done|finished",
+        "error": "error|errored|crash|crashed|exception|aborted|cancelled|canceled",
+        "timeout": "timeout|timed out|time out|time limit",
+        "truncated": "truncated|length|max tokens|cut off",
+        "refused": "refused|refusal|content filter",
+        "paused": "paused|interrupted",
+    },
+    NO_VALUE[:6],
+)
 NO_ERROR = [*NO_VALUE[:6], "false", "no", "0", "ok", "-", "[]", "{}"]
-DISTANCES: dict[str, str | None] = {"near": "near", "far": "far", **dict.fromkeys(NO_VALUE)}
+DISTANCES = _meanings({"near": "near", "far": "far"})
 # words for each degree of copying; "copied" is a copy of unknown degree
-_DEGREES = {
-    "verbatim": "verbatim|exact|exact copy|copy and paste|copy paste|word for word",
-    "near_copy": "near copy|cut|cut and paste",
-    "light_revision": "light revision|light",
-    "heavy_revision": "heavy revision|heavy",
-    "fresh": "fresh|non|clean|not copied|non plagiarism|non plagiarised|non plagiarized"
-    "|not plagiarised|not plagiarized|own words|no|n|false|f|0|0.0",
-    "copied": "copied|copy|plagiarism|plagiarised|plagiarized|yes|y|true|t|1|1.0",
-}
-LEVELS: dict[str, str | None] = key_by_word(_DEGREES, "|")
-LEVELS |= dict.fromkeys((SOURCE, "original", "orig"), SOURCE)
-LEVELS |= dict.fromkeys(("", "na", "n/a", "nan", "null", "missing"))
+LEVELS = _meanings(
+    {
+        "verbatim": "verbatim|exact|exact copy|copy and paste|copy paste|word for word",
+        "near_copy": "near copy|cut|cut and paste",
+        "light_revision": "light revision|light",
+        "heavy_revision": "heavy revision|heavy",
+        "fresh": "fresh|non|clean|not copied|non plagiarism|non plagiarised|non plagiarized"
+        "|not plagiarised|not plagiarized|own words|no|n|false|f|0|0.0",
+        "copied": "copied|copy|plagiarism|plagiarised|plagiarized|yes|y|true|t|1|1.0",
+        SOURCE: f"{SOURCE}|original|orig",
+    },
+    ("", "na", "n/a", "nan", "null", "missing"),
+)
 # A winner is the answer in the first or second column (A, B), the answer shown first or second, or
 # a tie. The form of a word is that of `winner_word`.
 _WINNERS = {
@@ -73,19 +85,20 @@ _TIES_TOO = {
     "tie": "both|both bad|bothbad|both good|neither|tie (bothbad)|tie (both bad)|tie (inconsistent)"
 }
 _NOUNS = ("model", "system", "output", "response", "answer", "assistant", "candidate")
-PLAIN_WINNERS: dict[str, str | None] = key_by_word(_WINNERS, "|") | {
+PLAIN_WINNERS = _meanings(_WINNERS, ()) | {
     f"{noun} {side}": name for noun in _NOUNS for side, name in zip("a1b2", "AABB", strict=True)
 }
-WINNERS = {**PLAIN_WINNERS, **key_by_word(_TIES_TOO, "|"), **dict.fromkeys(NO_VALUE)}
-KINDS = {word: word for word in ("positive", "negative")}
+WINNERS = PLAIN_WINNERS | _meanings(_TIES_TOO)
+KINDS = _meanings({"positive": "positive", "negative": "negative"}, ())
 # words for an order of presentation, and the order that a truth value in a column "swapped" means
-_ORDERS = {
-    1: "ab|1|1.0|original|swap=false|not swapped",
-    2: "ba|2|2.0|swapped|reversed|swap=true",
-}
-ORDERS: dict[str, int | None] = {**key_by_word(_ORDERS, "|"), **dict.fromkeys(NO_VALUE)}
-SWAPS = ORDERS | key_by_word({1: "false|0|no", 2: "true|1|yes"}, "|")
-_CONDITION_OF = key_by_word(_CONDITIONS, "|")
+ORDERS = _meanings(
+    {
+        1: "ab|1|1.0|original|swap=false|not swapped",
+        2: "ba|2|2.0|swapped|reversed|swap=true",
+    }
+)
+SWAPS = ORDERS | _meanings({1: "false|0|no", 2: "true|1|yes"}, ())
+_CONDITION_OF = _meanings(_CONDITIONS, ())
 _THE = "(?:the |an? |any )?"
 _WITHOUT = re.compile(rf"(?:without|w/o|no) {_THE}(.+)|(.+) (?:off|disabled)")
 _WITH = re.compile(rf"(?:with|w/) {_THE}(.+)|(.+) (?:on|enabled)")
@@ -155,10 +168,7 @@ _STRAIGHT = (
     "|aug.*|assist.*|condition|arm|variant|setup|group|config.*|mode|setting|interven.*|given|expos.*"
     "|present|activ.*|inject.*|kind|version|experiment.*|test|new"
 )
-_PLAIN_TRUTHS = {
-    **key_by_word({True: "true|t|yes|y|1|1.0", False: "false|f|no|n|0|0.0"}, "|"),
-    **key_by_word({True: "on", False: "off"}, "|"),
-}
+_PLAIN_TRUTHS = _meanings({True: "true|t|yes|y|1|1.0|on", False: "false|f|no|n|0|0.0|off"}, ())
 
 
 def truth_words(column: Hashable, role: str, words: Iterable[Any]) -> dict[Any, bool]:
@@ -201,10 +211,10 @@ def _before_and_after(texts: list[str]) -> dict[str, str]:
     before, after = _things_in(texts, _BEFORE), _things_in(texts, _AFTER)
     versions = {text: match for text in texts if (match := _VERSION.fullmatch(text))}
     if len(before) == 1 and list(before.values()) == list(after.values()):
-        return {next(iter(after)): "skill", next(iter(before)): "previous"}
+        return dict.fromkeys(after, "skill") | dict.fromkeys(before, "previous")
     if len(versions) == 2 and len({match[1] for match in versions.values()}) == 1:
         numbers = {t: [int(n) for n in match[2].split(".")] for t, match in versions.items()}
-        first, second = sorted(versions, key=lambda text: numbers[text])
+        first, second = sorted(versions, key=numbers.__getitem__)
         return {second: "skill", first: "previous"} if numbers[first] != numbers[second] else {}
     return {}
 
@@ -215,11 +225,6 @@ def distinct_words(values: pd.Series) -> list[Any]:
         return list(pd.unique(values[values.notna()].astype("object")))
     except TypeError:
         return []
-
-
-def is_flag(words: Iterable[Any]) -> bool:
-    """Return whether the words mean exactly skill and baseline, such as 1 and 0."""
-    return set(condition_names(words).values()) == {"baseline", "skill"}
 
 
 def as_name(value: Any) -> str | None:
@@ -255,16 +260,42 @@ def winner_word(value: Any) -> str:
     return re.sub(r"\s*([<>=~]+)\s*", r"\1", re.sub(r"(?<=\w)-(?=\w)", " ", word))
 
 
+class Words(NamedTuple):
+    """The words that are known in a column, each in the form of ``plain``, and their meanings."""
+
+    meanings: Mapping[Any, Any] = {}
+    allowed: str = ""  # the words in a message; if empty, a message lists the meanings
+    plain: Callable[[Any], str] = plain_word
+
+
+_VERDICTS = Words(TRUTHS, "True, False, 1, 0, words such as 'yes' and 'fail', or missing")
+# `words=` gives the meaning of other words, or another meaning
+WORDS = {
+    "skill": Words(),
+    "condition": Words(),
+    "passed": _VERDICTS,
+    "gold": _VERDICTS,
+    "transfer": Words(DISTANCES),
+    "status": Words(STATUSES, f"{', '.join(get_args(AttemptStatus))}, or missing"),
+    "should_trigger": _VERDICTS,
+    "check_kind": Words(KINDS),
+    "winner": Words(
+        WINNERS,
+        "the value of the first or the second column, A and B, 1 and 2, model_a and model_b, A>B, "
+        "first and second, tie, or missing",
+        winner_word,
+    ),
+    "order": Words(ORDERS, "AB and BA, 1 and 2, original and swapped", winner_word),
+    "level": Words(
+        LEVELS,
+        "copied or fresh, yes or no, 1 or 0, cut, light, heavy or non, or names of levels",
+    ),
+}
+
+
 def is_negated(word: str) -> bool:
     """Return whether a plain word is negated. A similar known word may mean the opposite."""
     return bool(_NEGATED.fullmatch(word))
-
-
-def code_number(value: Any) -> int | None:
-    """Return the number of a usual code for a missing value, such as -1 or "99"; else None."""
-    odd = isinstance(value, bool | np.bool_) or len(str(value)) > 9
-    number = None if odd else pd.to_numeric(value, errors="coerce")
-    return int(number) if number in _NUMBER_CODES else None
 
 
 def literal_key(value: Any) -> str:
@@ -289,19 +320,20 @@ _ARGUMENTS = {
     " status error",
     "case": "prompt transfer dimension contrast_of criticality bloom should_trigger",
     "answer": "answer agent_model agent_family seconds cost_usd input_tokens output_tokens",
-    "amount": "seconds cost_usd input_tokens output_tokens",
     "verdict": "check_kind check_weight grader_model grader_family round score",
     "label": "labeller labeller_kind labeller_family",
     "pair": "first second winner order first_answer second_answer repeat",
     "passage": "text source level document question",
+    "number": "seconds cost_usd input_tokens output_tokens score check_weight",
     "key": "skill case condition agent check grader grader_version",
     "plan": "skill case condition agent repeat",
     # they can distinguish rows of equal keys
     "apart": "repeat check grader agent attempt order labeller",
     "check": "check check_kind check_weight"
     " grader grader_kind grader_model grader_family grader_version",
-    "keep=": "skill case condition agent check grader grader_version"
-    " repeat attempt round first second order",
+    # columns of the frames in which a later row equals the one that it replaces
+    "keep=": "skill case_id condition agent check_id grader grader_version"
+    " repeat attempt_id round first second order",
     "missing=": "passed gold score winner level",
 }
 ARGUMENTS = {kind: names.split() for kind, names in _ARGUMENTS.items()}
@@ -389,6 +421,17 @@ def usual_columns(role: str, frame: pd.DataFrame, used: Collection[Any]) -> list
     return [labels[name] for name in _COLUMN_NAMES.get(role, "").split() if name in labels]
 
 
+def usual_roles(
+    frame: pd.DataFrame, roles: Iterable[str], found: Mapping[str, Hashable]
+) -> dict[str, Hashable]:
+    """Return the column that the usual names of each role fit best, beside those found already."""
+    found = dict(found)
+    for role in roles:
+        if role not in found:
+            found |= dict(zip([role], usual_columns(role, frame, found.values()), strict=False))
+    return found
+
+
 def columns_with_roles(
     frame: pd.DataFrame, names: Mapping[str, Hashable], roles: Iterable[str]
 ) -> str:
@@ -404,19 +447,8 @@ def columns_with_roles(
     """
     found = {role: name for role, name in names.items() if name in frame}
     known = set(map(str, frame.columns))
-    for role in sorted(roles, key=lambda role: role not in known):
-        if role not in found:
-            found |= dict(zip([role], usual_columns(role, frame, found.values()), strict=False))
+    found = usual_roles(frame, sorted(roles, key=lambda role: role not in known), found)
     rest = [str(name) for name in frame if name not in found.values()]
     pairs = [argument(role.partition(" ")[0], plain_value(name)) for role, name in found.items()]
     listed = ", ".join(pairs).replace("}, columns={", ", ") or "none"
     return f"Columns: {listed}; no role: {', '.join(rest) or 'none'}."
-
-
-def differing_columns(frame: pd.DataFrame, place: pd.Series) -> list[Hashable]:
-    """Return the columns of which the values differ between rows of one place."""
-    return [
-        name
-        for name, values in frame.map(repr).items()
-        if values.groupby(place).nunique(dropna=False).gt(1).any()
-    ]

@@ -252,6 +252,10 @@ def _parse_events(output: str) -> Iterator[Event]:
     return (event for line in output.split("\n") if (event := _parse_object(line)) is not None)
 
 
+def _of_type(events: Iterable[Event], *kinds: str) -> list[Event]:
+    return [event for event in events if event.get("type") in kinds]
+
+
 def _text_at(event: Event, key: str) -> str | None:
     value = event.get(key)
     return value if isinstance(value, str) and value else None
@@ -265,7 +269,7 @@ def _count_or_nan(value: Any) -> float:
 
 def _claude_trace(events: list[Event]) -> Trace:
     init = next((e for e in events if e.get("subtype") == "init"), {})
-    result = next((e for e in reversed(events) if e.get("type") == "result"), {})
+    result = ({}, *_of_type(events, "result"))[-1]
     denied = {str(d.get("tool_use_id")) for d in objects_at(result, "permission_denials")}
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
@@ -366,7 +370,7 @@ def _usage_of_messages(events: Iterable[Event]) -> dict[str, Event]:
 
     Several lines can report the usage of one message; only the last report counts.
     """
-    messages = [object_at(e, "message") for e in events if e.get("type") == "assistant"]
+    messages = [object_at(e, "message") for e in _of_type(events, "assistant")]
     return {str(m.get("id")): usage for m in messages if (usage := object_at(m, "usage"))}
 
 
@@ -469,19 +473,19 @@ def _step_counts(steps: Sequence[Step]) -> _Fields:
 
 def _codex_trace(events: list[Event]) -> Trace:
     turns = [e for e in events if str(e.get("type")).startswith("turn.")]
-    done = [e for e in turns if e.get("type") == "turn.completed"]
-    items = [object_at(e, "item") for e in events if e.get("type") == "item.completed"]
-    answers = [str(i.get("text") or "") for i in items if i.get("type") == "agent_message"]
+    done = _of_type(turns, "turn.completed")
+    items = [object_at(e, "item") for e in _of_type(events, "item.completed")]
+    answers = [str(i.get("text") or "") for i in _of_type(items, "agent_message")]
     steps = _codex_steps(events)
     error = None
     if not done or turns[-1] is not done[-1]:
         # an "error" event may be temporary (a reconnection), so a completed turn has no error
-        ended = [e for e in events if e.get("type") in ("turn.failed", "error")]
+        ended = _of_type(events, "turn.failed", "error")
         messages = [object_at(e, "error").get("message") or e.get("message") for e in ended]
         none = "the event stream ends without a completed turn"
         error = str(next(filter(None, reversed(messages)), none))
     spent = [{"input_tokens": 0, **object_at(e, "usage")} for e in done]
-    started = next((e for e in events if e.get("type") == "thread.started"), {})
+    started = (*_of_type(events, "thread.started"), {})[0]
     return Trace(
         kind="codex",
         # a turn that was completed without a message counts as an empty answer, not as an error

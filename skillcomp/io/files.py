@@ -9,7 +9,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import filter as matching
 from functools import lru_cache
@@ -449,21 +449,35 @@ def read_yaml(
         data = read_own(path, what=what, error=error, max_bytes=MAX_YAML)
     if len(data) > MAX_YAML:
         raise error(f"{path}: {len(data):,} bytes; a {what} may have at most {MAX_YAML:,}.")
-    text, node = decode(data, path, error), None
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        _require_plain(node, path, error)
-        content = None if node is None else PlainConstructor().construct_document(node)
-    except yaml.MarkedYAMLError as cause:
-        mark = cause.problem_mark or cause.context_mark
-        line = f", line {mark.line + 1}" if mark else ""
-        raise error(f"{path}{line}: not YAML ({cause.problem}).") from cause
-    except YAML_FAILURES as cause:
-        raise error(f"{path}: not YAML ({str(cause).splitlines()[0]}).") from cause
+    content, node = parse_yaml(decode(data, path, error), path, error, _require_plain)
     if not isinstance(content, dict):
         example = "store: my-study" if what == "study" else "skill_id: my-skill"
         raise error(f"{path}: expected 'key: value' lines, as '{example}'.")
     return content, node
+
+
+def parse_yaml(
+    text: str,
+    path: Path,
+    error: ErrorClass,
+    guard: Callable[[yaml.Node | None], None],
+    what: str = "not YAML",
+) -> tuple[Any, yaml.Node | None]:
+    """Return the content of YAML and its root node; every failure raises ``error``.
+
+    ``guard`` gets the root node before any value is made, and raises ValueError to refuse it.
+    """
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        guard(node)
+        return None if node is None else PlainConstructor().construct_document(node), node
+    except YAML_FAILURES as cause:
+        mark, position = (getattr(cause, name, None) for name in ("problem_mark", "position"))
+        line = mark.line if mark else position and text.count("\n", 0, position)
+        place = "" if line is None else f", line {line + 1}"
+        parts = (getattr(cause, name, None) for name in ("context", "problem"))
+        why = " ".join(filter(None, parts)) or str(cause).splitlines()[0]
+        raise error(f"{path}{place}: {what} ({why}).") from cause
 
 
 class PlainConstructor(SafeConstructor):
@@ -488,16 +502,17 @@ class PlainConstructor(SafeConstructor):
         raise ConstructorError(None, None, why, node.start_mark)
 
 
-def _require_plain(node: yaml.Node | None, path: Path, error: ErrorClass) -> None:
+def _require_plain(root: yaml.Node | None) -> None:
     """Raise if a key occurs twice, or if the text is too long once all aliases are expanded."""
     n_characters = 0
-    for part in expanded_nodes(node):
-        n_characters += 1 + len(part.value) * isinstance(part, yaml.ScalarNode)
+    for node in expanded_nodes(root):
+        n_characters += 1 + len(node.value) * isinstance(node, yaml.ScalarNode)
         if n_characters > MAX_YAML:
             size = f"more than {MAX_YAML:,} characters"
-            raise error(f"{path}: with its aliases written out it has {size}.")
-        for word, line, first in repeated_keys(part):
-            raise error(f"{path}, line {line}: '{word}' is given twice; first in line {first}.")
+            raise ValueError(f"with its aliases written out it has {size}")
+        for key, word, first in repeated_keys(node):
+            why = f"'{word}' is given twice; first in line {first}"
+            raise ConstructorError(None, None, why, key.start_mark)
 
 
 def expanded_nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
@@ -515,14 +530,14 @@ def expanded_nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
             waiting += node.value
 
 
-def repeated_keys(node: yaml.Node | None) -> Iterator[tuple[str, int, int]]:
-    """Yield each repeated key of a mapping, its line, and the line at which it stood before."""
+def repeated_keys(node: yaml.Node | None) -> Iterator[tuple[yaml.Node, str, int]]:
+    """Yield each repeated key of a mapping, its text, and the line at which it stood before."""
     lines: dict[str, int] = {}
     for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-        line, word = key.start_mark.line + 1, str(key.value)
+        word = str(key.value)
         if word in lines:
-            yield word, line, lines[word]
-        lines[word] = line
+            yield key, word, lines[word]
+        lines[word] = key.start_mark.line + 1
 
 
 def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:

@@ -12,14 +12,14 @@ _LONGEST = 20_000
 # a loop is a sequence of up to 4 commands that is run 3 times in a row
 _TIMES, _LONGEST_LOOP = 3, 4
 _SHELL = re.compile(r"(?:.*/)?(?:bash|sh|zsh|dash)", re.DOTALL)
+_SCRIPT = re.compile(r"-[^\W\d_]*c")  # the option before the script, such as -lc
 # programs that write nothing, unless an argument matches their pattern in _WRITING
 _READER = re.compile(
     r"basename|cat|cd|cut|date|df|diff|dirname|du|echo|env|false|file|find|[ef]?grep|head|hostname"
     r"|id|jq|less|ls|md5sum|more|nl|pwd|readlink|realpath|rg|sed|seq|sha256sum|sort|stat|tail|test"
     r"|tr|tree|true|type|uname|uniq|wc|which|whoami|\["
+    r"|git (?:status|log|diff|show|blame|ls-files|rev-parse|grep|describe|shortlog)"
 )
-# commands of git that write nothing, unless an argument matches the pattern of git
-_GIT = re.compile("status|log|diff|show|blame|ls-files|rev-parse|grep|describe|shortlog")
 _WRITING = {
     "find": r"-(exec|execdir|ok|okdir|delete|fprint\w*|fls)\b",
     "sed": r"-[A-Za-z]*i|--in-place|^[^-].*\b[wWe]\b",
@@ -59,8 +59,10 @@ def _inner_command(command: str) -> str:
         words = shlex.split(command) if len(command) <= _LONGEST else []
     except ValueError:
         words = []
-    is_shell = len(words) == 3 and _SHELL.fullmatch(words[0])
-    return words[2] if is_shell and re.fullmatch(r"-[^\W\d_]*c", words[1]) else command
+    match words:
+        case [shell, option, inner] if _SHELL.fullmatch(shell) and _SCRIPT.fullmatch(option):
+            return inner
+    return command
 
 
 def is_read_only(command: str) -> bool:
@@ -96,10 +98,10 @@ def _split_programs(text: str) -> list[list[str]]:
 
 def _program_reads(words: Sequence[str]) -> bool:
     program, rest = words[0].rpartition("/")[2], words[1:]
-    reader, name = (_GIT, "".join(rest[:1])) if program == "git" else (_READER, program)
+    name = " ".join(["git", *rest[:1]]) if program == "git" else program
     writing = _WRITING.get(program)
     is_writing = writing is not None and any(re.search(writing, word) for word in rest)
-    return not is_writing and reader.fullmatch(name) is not None
+    return not is_writing and _READER.fullmatch(name) is not None
 
 
 def opens_skill(command: str) -> bool:

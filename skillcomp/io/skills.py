@@ -11,7 +11,7 @@ import re
 import shutil
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from itertools import pairwise
@@ -22,14 +22,14 @@ from typing import Any
 
 import yaml
 from frontmatter.default_handlers import YAMLHandler
+from markdown_it import MarkdownIt
+from yaml.constructor import ConstructorError
 
 from skillcomp.errors import SkillcompError, SkillError, literal, problem_list, suggest
 from skillcomp.io.files import (
     MAX_FILES,
     MAX_TREE,
-    YAML_FAILURES,
     JsonObject,
-    PlainConstructor,
     as_object,
     as_path,
     decode,
@@ -38,6 +38,7 @@ from skillcomp.io.files import (
     expanded_nodes,
     json_or_none,
     object_at,
+    parse_yaml,
     read_bytes,
     read_own,
     repeated_keys,
@@ -49,14 +50,15 @@ from skillcomp.records import CONCEPT_FIELDS, Section, Skill
 MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window of a model holds.
 # Maximum number of characters of front matter; parsing 1 MiB of YAML takes seconds.
 MAX_FRONT = 1 << 17
+_BROKEN = "the front matter is not YAML"
 MAX_NODES = 20_000  # maximum number of values in the front matter after aliases are expanded
 FILE_NAME = "SKILL.md"
 
 # The default pattern of python-frontmatter also removes blank lines after `---`, so line numbers
 # would be wrong.
 _FRONT = YAMLHandler(fm_boundary=re.compile(r"^-{3,}[ \t]*\r?$", re.MULTILINE))
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*")
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
+# Headings that begin with ``#``, and the code in which such a line is no heading.
+_MARKDOWN = MarkdownIt("zero").enable(["heading", "fence", "code"])
 _NOT_IN_ANCHOR = re.compile(r"[^\w\- ]")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _SUITE_KEYS = ("evals", "routing_cases")
@@ -147,7 +149,12 @@ def sections_of(text: str) -> tuple[Section, ...]:
     _, body = _split_front_matter(text, [])
     first_line = text.count("\n", 0, len(text) - len(body)) + 1
     lines = [line.removesuffix("\r") for line in body.split("\n")]
-    headings = list(_iter_headings(lines))
+    tokens = _MARKDOWN.parse("\n".join(lines).replace("\r", " "))
+    headings = [
+        (token.map[0], int(token.tag[1]), inline.content)
+        for token, inline in pairwise(tokens)
+        if token.type == "heading_open" and token.map
+    ]
     used: Counter[str] = Counter()
     sections = []
     for (at, level, title), (end, *_) in pairwise([*headings, (len(lines), 0, "")]):
@@ -157,20 +164,6 @@ def sections_of(text: str) -> tuple[Section, ...]:
         below, line = "\n".join(lines[at + 1 : end]).strip("\n"), first_line + at
         sections.append(Section(title=title, level=level, anchor=unique, text=below, line=line))
     return tuple(sections)
-
-
-def _iter_headings(lines: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield line index, level and title of each heading that is not inside fenced code."""
-    fence = ""
-    for at, line in enumerate(lines):
-        opened = _FENCE.match(line)
-        if fence:
-            if opened and not opened[2].strip() and opened[1].startswith(fence):
-                fence = ""
-        elif opened:
-            fence = opened[1]
-        elif heading := _HEADING.fullmatch(line):
-            yield at, len(heading[1]), (heading[2] or "").strip()
 
 
 def require_skills(what: str, skills: object, error: type[SkillcompError]) -> None:
@@ -226,24 +219,9 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
     if len(front) > MAX_FRONT:
         size = f"{len(front):,} characters of front matter"
         raise SkillError(f"{file}: {size}; allowed: at most {MAX_FRONT:,}.")
-    try:
-        root = yaml.compose(front, Loader=yaml.SafeLoader)
-        _guard_size(root)
-        problems += _repeated_keys(root)
-        loaded = None if root is None else PlainConstructor().construct_document(root)
-    except yaml.reader.ReaderError as cause:
-        line = front.count("\n", 0, int(cause.position)) + 1
-        why = f"a character that YAML does not allow ({cause.reason})"
-        raise SkillError(f"{file}, line {line}: the front matter holds {why}.") from cause
-    except yaml.MarkedYAMLError as cause:
-        # The parsed text begins with the line feed after line 1 of the file, and YAML counts lines
-        # from 0, so YAML's line n is line n + 1 of the file.
-        mark = cause.problem_mark or cause.context_mark
-        line = mark.line + 1 if mark else 1
-        why = " ".join(part for part in (cause.context, cause.problem) if part)
-        raise SkillError(f"{file}, line {line}: the front matter is not YAML ({why}).") from cause
-    except YAML_FAILURES as cause:
-        raise SkillError(f"{file}: the front matter cannot be taken ({cause}).") from cause
+    # the parsed text begins with the line feed after line 1 of the file
+    guard = partial(_guard_nodes, problems=problems)
+    loaded, _ = parse_yaml(front, file, SkillError, guard, _BROKEN)
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
@@ -253,27 +231,23 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
     return {str(key): value for key, value in loaded.items()}
 
 
-def _guard_size(root: yaml.Node | None) -> None:
-    """Raise ValueError if the front matter has too many values once aliases are expanded.
+def _guard_nodes(root: yaml.Node | None, problems: list[str]) -> None:
+    """Raise an error if the front matter has too many values once aliases are expanded.
 
     The check runs before the YAML is loaded. Every use of an alias or merge key counts. Lone
-    surrogates are rejected, too.
+    surrogates are rejected, too. Repeated keys are problems.
     """
     for count, node in enumerate(expanded_nodes(root), start=1):
         if count > MAX_NODES:
             raise ValueError(f"more than {MAX_NODES:,} values once aliases are followed")
         if isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
-            line = node.start_mark.line + 1
-            raise ValueError(f"line {line}: half of a surrogate pair, which is no character")
-
-
-def _repeated_keys(root: yaml.Node | None) -> Iterator[str]:
+            why = "half of a surrogate pair, which is no character"
+            raise ConstructorError(None, None, why, node.start_mark)
     pairs = root.value if isinstance(root, yaml.MappingNode) else ()
-    concepts = [value for key, value in pairs if key.value == "concept"]
-    for node in (root, *concepts):
-        for word, line, first in repeated_keys(node):
-            before = f"stands already in line {first}"
-            yield f"line {line}: the key '{word}' {before}; the later one counts."
+    for node in (root, *(value for key, value in pairs if key.value == "concept")):
+        for key, word, first in repeated_keys(node):
+            before = f"stands already in line {first}; the later one counts"
+            problems.append(f"line {key.start_mark.line + 1}: the key '{word}' {before}.")
 
 
 def _text_field(value: Any, key: str, problems: list[str]) -> str:

@@ -11,14 +11,14 @@ import pandas as pd
 # characters are full-width forms. Leading apostrophes are matched, too, so that the escape can be
 # undone.
 _ESCAPED = re.compile(r"'*\s*[=+\-@|＝＋－＠]|'*[\t\n]")
-_CONTROL = {code: None for code in range(32) if code not in (9, 10)} | {127: None}
+_CONTROL = {code: None for code in range(32) if code not in (9, 10, 13)} | {127: None}
 
 
 def as_cell(value: Any) -> str:
     """Convert a value to the text of a cell that no spreadsheet reads as a formula."""
     if not isinstance(value, str):
         return "" if pd.isna(value) else str(value)
-    return str(_without_formula(_with_line_feeds(value).translate(_CONTROL)))
+    return str(_without_formula(value.translate(_CONTROL)))
 
 
 def from_cell(text: str) -> str:
@@ -39,10 +39,6 @@ def _without_formula(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     # replace carriage returns: the csv module does not quote them, so they would begin a new row
-    text = _with_line_feeds(value)
+    text = value.replace("\r\n", "\n").replace("\r", "\n")
     # A spreadsheet may drop leading spaces before it looks for a formula, so match them, too.
     return f"'{text}" if _ESCAPED.match(text) else text
-
-
-def _with_line_feeds(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -40,9 +40,9 @@ from skillcomp.io.trigger_suites import (
     SuiteReader,
     is_evals,
     is_trigger_set,
-    read_evals,
+    read_listed,
     read_prompts,
-    read_trigger_set,
+    repeats,
 )
 from skillcomp.records import (
     CONCEPT_FIELDS,
@@ -206,10 +206,8 @@ def read_suite(
             content = _load_json(text, file, problems)
             if isinstance(content, dict) and _PLUGIN_KEY in content:
                 suite = _recorded_plugin_cases(content, slug or file.stem, skill)
-            elif is_trigger_set(content):
-                suite = read_trigger_set(content, file, slug, skill)
-            elif is_evals(content):
-                suite = read_evals(content, file, slug, skill)
+            elif (is_set := is_trigger_set(content)) or is_evals(content):
+                suite = read_listed(content, file, slug, skill, is_set=is_set)
             elif isinstance(content, dict):
                 suite = _Reader(slug or file.stem, skill).suite(content, file)
             else:
@@ -255,13 +253,13 @@ def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) ->
     cases = []
     for name, files in content[_PLUGIN_KEY].items():
         case = yaml.safe_load(files.get("case.yaml", "")) or {}
-        prompt = frontmatter.loads(files["prompt.md"]) if "prompt.md" in files else None
-        named = {**case, **(prompt.metadata if prompt else {})}
+        prompt = frontmatter.loads(files.get("prompt.md", ""))
+        named = {**case, **prompt.metadata}
         listed = [str(grader.get("name")) for grader in case.get("graders") or []]
         stems = [Path(file).stem for file in files if file.startswith("graders/")]
         rule = {"type": "claude plugin eval"}
         checks = [Check(check_id=each, rule=rule) for each in dict.fromkeys([*listed, *stems])]
-        text = prompt.content if prompt else str(case.get("prompt", ""))
+        text = prompt.content or str(case.get("prompt", ""))
         ident = named.get("name") or name.rpartition("/")[2]
         cases.append(Case(case_id=f"{slug}/{ident}", prompt=text.strip(), checks=tuple(checks)))
     skill = skill or str(content.get("plugin") or slug)
@@ -310,7 +308,7 @@ class _Reader(SuiteReader):
             if dimension_family(words) is not DIMENSIONS and not words & expected:
                 self.own.add(name)
         cases = [self.case(row, f"evals[{i}]", i) for i, row in enumerate(rows)]
-        self.note_repeats("evals", (case.own_id for case in cases))
+        self.problems += repeats("evals", (case.own_id for case in cases))
         ids = {case.case_id for case in cases}
         for i, case in enumerate(cases):
             other, place = case.contrast_of, f"evals[{i}] (id {case.own_id})"
@@ -417,7 +415,7 @@ class _Reader(SuiteReader):
                 self.note(place, f"{kind_in_words(listed)}; expected a list.")
             return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
-        self.note_repeats(place, (check.check_id for check, _ in read))
+        self.problems += repeats(place, (check.check_id for check, _ in read))
         odd = {check.check_id: others for check, others in read if others}
         return tuple(check for check, _ in read), odd
 

@@ -5,9 +5,9 @@ The files that belong to a suite of any kind are found here, with their places i
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os.path import isdir, isfile
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -22,9 +22,11 @@ from skillcomp.io.files import (
     MAX_YAML,
     JsonObject,
     as_number,
+    as_text,
     bases_of,
     entry_problem,
     inside,
+    is_below,
     leaves,
     line_of,
     open_file,
@@ -43,11 +45,13 @@ THRESHOLD = 0.7  # Default of pass_threshold, the lowest score (from 0 to 1) tha
 _TASK_KEYS = ("id", "description", "prompt", "judge", "timeout_seconds")
 # skillcomp's own key in a task, which version 1.0 lacks; live.probe reads it from `Case.extra`
 _TASK_OURS = ("refusal",)
+_SUITE_KEYS = ("skill_id", "version", "tasks")
 _JUDGE_KEYS = {
-    "contains": ("type", "expected"),
-    "pytest": ("type", "test_file"),
-    "llm-rubric": ("type", "rubric", "pass_threshold"),
+    "contains": ("expected",),
+    "pytest": ("test_file",),
+    "llm-rubric": ("rubric", "pass_threshold"),
 }
+_TEXT, _JUDGES = "text that is not empty", ", ".join(JUDGES)
 _IS_ONE = re.compile(r"^[\"']?(?:skill_id|tasks)[\"']?\s*:", re.MULTILINE)
 
 
@@ -81,6 +85,40 @@ def read_tasks(data: bytes, path: Path, slug: str | None) -> Suite:
     return suite.model_copy(update={"problems": tuple(reader.notes)})
 
 
+def _is_number(value: Any, most: float = sys.float_info.max) -> bool:
+    """Return whether a value is a number above 0 and at most `most`, or missing."""
+    return value is None or 0 < (as_number(value) or 0) <= most
+
+
+def _are_texts(value: Any) -> bool:
+    texts = value if isinstance(value, list) else [None]
+    return bool(texts) and all(isinstance(text, str) and text for text in texts)
+
+
+# For each key of the format: whether a value is allowed, what is allowed in words, and the value
+# that a missing or broken one is read as. Keys that may be missing allow None.
+_FIELDS: Mapping[str, tuple[Callable[[Any], bool], str, Any]] = {
+    **dict.fromkeys(
+        ("skill_id", "prompt", "rubric"),
+        (lambda value: isinstance(value, str) and bool(value.strip()), _TEXT, ""),
+    ),
+    "version": (lambda value: value == VERSION, f'"{VERSION}" in quotes', ""),
+    "tasks": (lambda value: isinstance(value, list) and bool(value), "a list of tasks", []),
+    "id": (lambda value: as_text(value) is not None, _TEXT, ""),
+    "description": (lambda value: isinstance(value, str), "text", ""),
+    "timeout_seconds": (_is_number, "a number above 0", None),
+    "judge": (lambda value: isinstance(value, dict), f"a block with type: {_JUDGES}", None),
+    "type": (lambda value: value in JUDGES, " or ".join(JUDGES), None),
+    "expected": (_are_texts, "a list of texts, none of them empty", ()),
+    "test_file": (
+        lambda value: isinstance(value, str) and value.startswith(f"{FIXTURES}/"),
+        f"a file below {FIXTURES}/",
+        None,
+    ),
+    "pass_threshold": (lambda value: _is_number(value, 1.0), "a number above 0 up to 1", THRESHOLD),
+}
+
+
 class _Reader:
     """Turn the parsed file into records; collect errors, and other deviations from the format."""
 
@@ -88,11 +126,21 @@ class _Reader:
         self.path, self.node = path, node
         self.faults: list[str] = []
         self.notes: list[str] = []
+        self.lines: dict[str, int] = {}  # the line of each id
 
     def fault(self, place: Sequence[Any], value: Any, allowed: str, hint: str = "") -> None:
         problem = "missing" if value is None else f"found {literal(value)}"
         sentence = sentence_at(self.node, place, f"{problem}; expected {allowed}.{hint}")
         self.faults.append(f"{shown(self.path)}, {sentence}")
+
+    def value(self, row: Mapping[Any, Any], key: str, place: Sequence[Any] = ()) -> Any:
+        """Return the value of a key; record a fault if it is not allowed."""
+        value, (is_allowed, allowed, otherwise) = row.get(key), _FIELDS[key]
+        if is_allowed(value):
+            return otherwise if value is None else value
+        near = (key, map(str, row)) if value is None else (str(value), allowed.split(" or "))
+        self.fault([*place, key], value, allowed, suggest(*near))
+        return otherwise
 
     def others(
         self, row: Mapping[Any, Any], known_keys: Sequence[str], place: Sequence[Any]
@@ -104,66 +152,30 @@ class _Reader:
             self.notes.append(sentence_at(self.node, [*place, key], sentence))
         return others
 
-    def text(self, row: Mapping[Any, Any], key: str, place: Sequence[Any]) -> str:
-        """Return the text under a key; if it is missing or empty, record a fault and return ""."""
-        value = row.get(key)
-        if isinstance(value, str) and value.strip():
-            return value
-        self.fault([*place, key], value, "text that is not empty")
-        return ""
-
-    def number(
-        self, row: Mapping[Any, Any], key: str, place: Sequence[Any], top: float
-    ) -> float | None:
-        """Return a number above 0 and at most `top`; None if it is missing or out of range."""
-        value = row.get(key)
-        if value is None:
-            return None
-        number = as_number(value)
-        if number is not None and 0 < number <= top and math.isfinite(number):
-            return float(number)
-        self.fault([*place, key], value, "a number above 0" + f" up to {top:g}" * (top < math.inf))
-        return None
-
     def suite(self, content: Mapping[Any, Any], slug: str | None) -> Suite:
-        skill = self.text(content, "skill_id", [])
-        version = content.get("version")
-        if version != VERSION:
-            hint = f' Write it in quotes: version: "{VERSION}".' if version == 1.0 else ""
-            self.fault(["version"], version, f'"{VERSION}"', hint)
-        tasks = content.get("tasks")
-        if not isinstance(tasks, list) or not tasks:
-            self.fault(["tasks"], tasks, "a list of tasks", suggest("tasks", map(str, content)))
-            tasks = []
+        skill, _, tasks = (self.value(content, key) for key in _SUITE_KEYS)
         slug = slug or (skill if self.path.name == FILE_NAME else self.path.stem)
-        lines: dict[str, int] = {}
-        cases = [self.case(task, ["tasks", i], slug, lines) for i, task in enumerate(tasks)]
-        extra = self.others(content, ("skill_id", "version", "tasks"), [])
-        return Suite(slug=slug, skill=skill, kind="tasks", cases=tuple(cases), extra=extra)
+        cases = tuple(self.case(task, ["tasks", i], slug) for i, task in enumerate(tasks))
+        extra = self.others(content, _SUITE_KEYS, [])
+        return Suite(slug=slug, skill=skill, kind="tasks", cases=cases, extra=extra)
 
-    def case(self, row: Any, place: list[Any], slug: str, lines: dict[str, int]) -> Case:
+    def case(self, row: Any, place: list[Any], slug: str) -> Case:
         if not isinstance(row, dict):
             self.fault(place, row, "a task with id, prompt and judge")
             return Case(case_id=f"{slug}/{place[-1]}", prompt="")
-        value, id_place = row.get("id"), [*place, "id"]
-        ident = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-        if not isinstance(ident, str) or not ident.strip():
-            self.fault(id_place, value, "text that is not empty")
-            ident = f"task-{place[-1] + 1}"
-        elif ident in lines:
-            first = f"an id of its own; the first '{ident}' stands in line {lines[ident]}"
-            self.fault(id_place, value, first)
-        lines.setdefault(ident, line_of(self.node, id_place))
-        description = row.get("description", "")
-        if not isinstance(description, str):
-            self.fault([*place, "description"], description, "text")
-            description = ""
-        judge = self.judge(row.get("judge"), [*place, "judge"])
+        at = [*place, "id"]
+        ident = str(self.value(row, "id", place)) or f"task-{place[-1] + 1}"
+        if ident in self.lines:
+            first = f"an id of its own; the first '{ident}' stands in line {self.lines[ident]}"
+            self.fault(at, ident, first)
+        self.lines.setdefault(ident, line_of(self.node, at))
+        description = self.value(row, "description", place) if "description" in row else ""
+        judge = self.judge(self.value(row, "judge", place), [*place, "judge"])
         case = Case(
             case_id=f"{slug}/{ident}",
-            prompt=self.text(row, "prompt", place),
+            prompt=self.value(row, "prompt", place),
             checks=(Check(check_id=judge.type, description=description, judge=judge),),
-            timeout_seconds=self.number(row, "timeout_seconds", place, math.inf),
+            timeout_seconds=self.value(row, "timeout_seconds", place),
             extra=self.others(row, _TASK_KEYS, place),
         )
         try:
@@ -172,43 +184,29 @@ class _Reader:
             self.fault(place, ident, "texts that UTF-8 can hold")
         return case
 
-    def judge(self, row: Any, place: list[Any]) -> TaskJudge:
-        if not isinstance(row, dict):
-            self.fault(place, row, f"a block with type: {', '.join(JUDGES)}")
+    def judge(self, row: Mapping[Any, Any] | None, place: list[Any]) -> TaskJudge:
+        kind = None if row is None else self.value(row, "type", place)
+        if row is None or kind is None:
             return TaskJudge(type="contains")
-        kind = row.get("type")
-        if kind not in JUDGES:
-            self.fault([*place, "type"], kind, " or ".join(JUDGES), suggest(str(kind), JUDGES))
-            return TaskJudge(type="contains")
-        self.others(row, _JUDGE_KEYS[kind], place)
-        if kind == "contains":
-            expected = row.get("expected")
-            texts = expected if isinstance(expected, list) else []
-            if not texts or not all(isinstance(text, str) and text for text in texts):
-                self.fault([*place, "expected"], expected, "a list of texts, none of them empty")
-                texts = []
-            return TaskJudge(type=kind, expected=tuple(texts))
-        if kind == "pytest":
-            return TaskJudge(type=kind, test_file=self.test_file(row.get("test_file"), place))
-        threshold = self.number(row, "pass_threshold", place, 1.0)
-        rubric = self.text(row, "rubric", place)
-        return TaskJudge(type=kind, rubric=rubric, pass_threshold=threshold or THRESHOLD)
+        keys = _JUDGE_KEYS[kind]
+        self.others(row, ("type", *keys), place)
+        fields = {key: self.value(row, key, place) for key in keys}
+        if (name := fields.get("test_file")) is not None:
+            self.check_test_file(name, [*place, "test_file"])
+        return TaskJudge(type=kind, **fields)
 
-    def test_file(self, name: Any, place: list[Any]) -> str | None:
-        where = [*place, "test_file"]
-        if not isinstance(name, str) or not name.startswith(f"{FIXTURES}/"):
-            self.fault(where, name, f"a file below {FIXTURES}/")
-            return None
-        folder = self.path.parent / FIXTURES
-        pure = PurePosixPath(name)
-        if ".." in pure.parts or "\\" in name or "\0" in name or pure.suffix != ".py":
-            self.fault(where, name, f"a .py file below {FIXTURES}/, without '..'")
-        elif not isfile(file := self.path.parent / pure):
-            near = suggest(pure.name, [p.name for p in folder.glob("*.py")])
-            self.fault(where, name, f"a file that is there; {shown(file)} is not", near)
-        elif not file.resolve().is_relative_to(folder.resolve()) or folder.is_symlink():
-            self.fault(where, name, f"a file below {FIXTURES}/; the link leads out of it")
-        return name
+    def check_test_file(self, name: str, place: list[Any]) -> None:
+        folder, file, near = self.path.parent / FIXTURES, self.path.parent / name, ""
+        if leaves(name) or "\0" in name or not name.endswith(".py"):
+            allowed = f"a .py file below {FIXTURES}/, without '..'"
+        elif not isfile(file):
+            near = suggest(file.name, [p.name for p in folder.glob("*.py")])
+            allowed = f"a file that is there; {shown(file)} is not"
+        elif not is_below(file, folder) or folder.is_symlink():
+            allowed = f"a file below {FIXTURES}/; the link leads out of it"
+        else:
+            return
+        self.fault(place, name, allowed, near)
 
 
 def task_files(folder: Path, *parts: str) -> Iterator[str]:

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -97,8 +97,7 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
         )
     others = [name for name in header if name not in COLUMNS]
     problems = [f"row 1, column {n}: is not a known column.{suggest(n, COLUMNS)}" for n in others]
-    counts = Counter(header).items()
-    problems += [f"row 1, column {name}: stands {n} times." for name, n in counts if n > 1]
+    problems += repeats("row 1", header, "column")
     bases = base_folders(file, slug)
     cases = []
     for number, ((_, end), (cells, _)) in enumerate(pairwise(rows), start=2):
@@ -107,12 +106,11 @@ def read_prompts(text: str, file: Path, slug: str, skill: str) -> Suite:
         place = f"row {number}" + f", line {end + 1}" * (end + 1 != number)
         if len(cells) != len(header):
             problems.append(f"{place}: {len(cells)} cells; the first row has {len(header)}.")
-        row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        ident = row.get("id", "")
+        row = defaultdict(str, zip(header, map(str.strip, cells), strict=False))
+        ident = row["id"]
         place += f" (id {ident})" if ident else ""
         cases.append(_Row(row, place, skill, bases, problems).case(slug, ident, number))
-    ids = Counter(case.own_id for case in cases).items()
-    problems += [f"column id: '{name}' stands {n} times." for name, n in ids if n > 1]
+    problems += repeats("column id", (case.own_id for case in cases))
     if not cases:
         problems.append("there are no cases below the first row.")
     return Suite(slug=slug, skill=skill, cases=tuple(cases), problems=tuple(problems))
@@ -142,7 +140,7 @@ def base_folders(file: Path, slug: str) -> list[Path]:
 class _Row:
     """Turn one row into a case, and collect its deviations from the format."""
 
-    row: Mapping[str, str]
+    row: defaultdict[str, str]  # the cells by column; empty for a column that is not there
     place: str
     skill: str
     bases: list[Path]
@@ -160,7 +158,7 @@ class _Row:
                 checked_slug(ident, SuiteError)  # the id becomes the name of a folder
             except SuiteError as error:
                 self.note("id", str(error))
-        prompt = self.row.get("prompt", "")
+        prompt = self.row["prompt"]
         if not prompt:
             self.note("prompt", "is empty; there is nothing to ask.")
         trigger = self.truth("should_trigger", needed=True)
@@ -187,14 +185,14 @@ class _Row:
         )
 
     def truth(self, column: str, *, needed: bool = False) -> bool | None:
-        text = self.row.get(column, "")
+        text = self.row[column]
         truth = {"true": True, "false": False}.get(text.lower())
         if truth is None and (text or needed):
             self.note(column, f"found '{text}'; allowed: true, false (in any case).")
         return truth
 
     def number(self, column: str, least: int) -> int | None:
-        text = self.row.get(column, "")
+        text = self.row[column]
         if not text:
             return None
         if not (text.isascii() and text.isdigit() and least <= int(text[:19]) and len(text) < 19):
@@ -203,7 +201,7 @@ class _Row:
         return int(text)
 
     def word(self, column: str, allowed: tuple[str, ...]) -> str | None:
-        text = self.row.get(column, "")
+        text = self.row[column]
         if text and text.lower() not in allowed:
             sentence = f"found '{text}'; allowed: {', '.join(allowed)}.{suggest(text, allowed)}"
             self.note(column, sentence)
@@ -229,7 +227,7 @@ class _Row:
         return slugs
 
     def listed(self, column: str) -> list[str]:
-        return [part.strip() for part in self.row.get(column, "").split(";") if part.strip()]
+        return [part.strip() for part in self.row[column].split(";") if part.strip()]
 
     def files(self) -> list[str]:
         names = self.listed("require_files")
@@ -239,7 +237,7 @@ class _Row:
 
     def patterns(self, column: str) -> list[str]:
         patterns = []
-        for pattern in split_patterns(self.row.get(column, "")):
+        for pattern in split_patterns(self.row[column]):
             try:
                 PatternSearch(COMPILE_SECONDS).occurs(pattern, "", PATTERN_FLAGS)
             except PatternError as error:
@@ -249,7 +247,7 @@ class _Row:
         return patterns
 
     def schema(self) -> JsonObject:
-        if not (name := self.row.get("output_schema", "")):
+        if not (name := self.row["output_schema"]):
             return {}
         place = inside(name, self.bases)
         fault = f"there is no file '{name}' in {_base_names(self.bases)}"
@@ -268,7 +266,7 @@ class _Row:
         return {}
 
     def fixture(self) -> JsonObject:
-        if not (name := self.row.get("fixture", "")):
+        if not (name := self.row["fixture"]):
             return {}
         place = inside(name, self.bases[:1])
         if place is None:
@@ -451,38 +449,29 @@ def _rows_of(content: Any, key: str) -> list[JsonObject]:
     return rows if is_listed and rows is not None else []
 
 
-def read_evals(content: Any, file: Path, slug: str | None, skill: str | None) -> Suite:
-    """Turn a parsed evals.json into a suite; see `skillcomp.read_suite`."""
-    top = as_object(content)
+def read_listed(
+    content: Any, file: Path, slug: str | None, skill: str | None, *, is_set: bool
+) -> Suite:
+    """Turn a parsed evals.json, or set of trigger queries, into a suite; see `read_suite`."""
+    top, key = as_object(content), "queries" if is_set else "evals"
     skill = skill or _named_skill(top, file)
-    slug = slug or skill
-    reader = _Reader(slug, base_folders(file, slug))
-    others = [key for key in top if key not in ("skill_name", "evals")]
-    reader.problems += [f"'{key}' {KEPT}." for key in others]
-    rows = _rows_of(content, "evals")
-    cases = tuple(reader.case(row, number) for number, row in enumerate(rows))
-    reader.note_repeats("evals", [case.own_id for case in cases])
+    slug = slug or skill + "-triggers" * is_set
+    reader = _Reader(slug, skill, base_folders(file, slug))
+    others = [name for name in top if name not in ("skill_name", key) and not is_set]
+    reader.problems += [f"'{name}' {KEPT}." for name in others]
+    read = reader.query if is_set else reader.case
+    cases = tuple(read(row, number) for number, row in enumerate(_rows_of(content, key)))
+    if is_set:
+        reader.problems += repeats(key, (case.prompt for case in cases), "query")
+    reader.problems += repeats(key, (case.own_id for case in cases))
     return Suite(
         slug=slug,
         skill=skill,
-        kind="skill-creator",
+        kind="trigger-set" if is_set else "skill-creator",
         cases=cases,
-        extra={key: top[key] for key in others},
+        extra={name: top[name] for name in others},
         problems=tuple(reader.problems),
     )
-
-
-def read_trigger_set(content: Any, file: Path, slug: str | None, skill: str | None) -> Suite:
-    """Turn a parsed set of trigger queries into a suite; see `skillcomp.read_suite`."""
-    skill = skill or _named_skill(as_object(content), file)
-    slug = slug or f"{skill}-triggers"
-    reader = _Reader(slug, [])
-    rows = _rows_of(content, "queries")
-    cases = tuple(reader.query(row, number, skill) for number, row in enumerate(rows))
-    reader.note_repeats("queries", [case.prompt for case in cases], "query")
-    reader.note_repeats("queries", [case.own_id for case in cases])
-    problems = tuple(reader.problems)
-    return Suite(slug=slug, skill=skill, kind="trigger-set", cases=cases, problems=problems)
 
 
 def _named_skill(top: JsonObject, file: Path) -> str:
@@ -497,6 +486,12 @@ def _named_skill(top: JsonObject, file: Path) -> str:
     return folder.parent.name if folder.name == "evals" else file.stem
 
 
+def repeats(place: str, names: Iterable[str], what: str = "id") -> list[str]:
+    """Return a problem for each name that occurs more than once."""
+    counts = Counter(names).items()
+    return [f"{place}: the {what} '{name:.60}' stands {n} times." for name, n in counts if n > 1]
+
+
 class SuiteReader:
     """Base class of the readers of a suite, which collect deviations from the format."""
 
@@ -507,12 +502,6 @@ class SuiteReader:
     def note(self, place: str, sentence: str) -> None:
         """Add a problem; `place` is empty for a problem of the whole suite."""
         self.problems.append(f"{place}: {sentence}" if place else sentence)
-
-    def note_repeats(self, place: str, names: Iterable[str], what: str = "id") -> None:
-        """Add a problem for each name that occurs more than once."""
-        for name, n in Counter(names).items():
-            if n > 1:
-                self.note(place, f"the {what} '{name:.60}' stands {n} times.")
 
     def trigger(self, value: Any, place: str, key: str = "should_trigger") -> bool | None:
         """Return whether the skill should trigger; None if it is unknown, or no truth value."""
@@ -525,9 +514,9 @@ class SuiteReader:
 class _Reader(SuiteReader):
     """Turn the rows of a file into cases, and collect the parts unknown to skillcomp."""
 
-    def __init__(self, slug: str, bases: list[Path]) -> None:
+    def __init__(self, slug: str, skill: str, bases: list[Path]) -> None:
         super().__init__(slug)
-        self.bases = bases
+        self.skill, self.bases = skill, bases
 
     def ident(self, row: JsonObject, fields: Sequence[str], otherwise: str) -> str:
         return next(filter(None, (text_at(row, field) for field in fields)), otherwise)
@@ -588,7 +577,7 @@ class _Reader(SuiteReader):
             kind = as_object(item).get("type")
             what = f"the type '{kind}'" if kind else literal(item)
             self.note(f"{place}: {key}[{number - 1}]", f"{what} {NOT_MAPPED}; it {KEPT}.")
-        self.note_repeats(f"{place}: {key}", [check.check_id for check in checks])
+        self.problems += repeats(f"{place}: {key}", [check.check_id for check in checks])
         return tuple(checks), unmapped
 
     def check(self, item: Any, number: int) -> Check | None:
@@ -626,7 +615,7 @@ class _Reader(SuiteReader):
             raise SuiteError(f"{place}: {len(names):,} files; allowed are {MAX_FILES:,}.")
         return names
 
-    def query(self, row: JsonObject, number: int, skill: str) -> Case:
+    def query(self, row: JsonObject, number: int) -> Case:
         ident = self.ident(row, ("id",), f"query-{number + 1}")
         place = f"queries[{number}] (id {ident})"
         prompt = row["query"] if isinstance(row["query"], str) else ""
@@ -645,7 +634,7 @@ class _Reader(SuiteReader):
             prompt=prompt,
             checks=() if trigger is None else (trigger_check(trigger),),
             should_trigger=trigger,
-            prompt_kind=kind_of_prompt(prompt, skill, trigger),
+            prompt_kind=kind_of_prompt(prompt, self.skill, trigger),
             right_skills=(right,) if isinstance(right, str) and right else None,
             extra=others,
         )

@@ -188,7 +188,7 @@ def lint_places(path: Path, *, evals: bool = False) -> Iterator[LintedPlace]:
         except SkillcompError as error:
             if len(places) == 1 or is_study_file(path):
                 raise
-            linted = (f"'{place}'", [_file_finding(place, "reading", str(error))])
+            linted = (f"'{place}'", [Finding("reading", str(error)).in_file(place)])
         description, findings = linted
         yield LintedPlace(description, findings_frame(findings))
 
@@ -261,7 +261,7 @@ def _lint_place(path: Path, read: _Read) -> tuple[str, list[Finding]]:
         concept = f"{len(skill.concept)} of 7 concept fields, " if skill.concept else ""
         description = f"skill '{skill.slug}': {concept}{plural(len(skill.sections), 'section')}"
         storing = _storing_messages(skill.slug, partial(tree_of, folder))
-        findings = [_file_finding(path, *message) for message in storing]
+        findings = [Finding(*message).in_file(path) for message in storing]
         return description, findings + _findings_in(skill, path, read)
     if _is_suite(path):
         suite = read_suite(path)
@@ -293,12 +293,12 @@ def _lint_study(path: Path) -> tuple[str, list[Finding]]:
     records: list[Skill | Suite] = [*skills, *suites]
     repeated = {f"{record.path}: {problem}" for record in records for problem in record.problems}
     own_problems = [problem for problem in store.problems if problem not in repeated]
-    findings = [_file_finding(path, "reading", problem) for problem in own_problems]
+    findings = [Finding("reading", problem).in_file(path) for problem in own_problems]
     read = _Read(skills, suites, shared_concepts(skills))
     for record in records:
         name = record.path if isinstance(record, Suite) else f"skills/{record.slug}/{FILE_NAME}"
         findings += _findings_in(record, path / name, read, path)
-    findings += (_file_finding(path, "store", problem) for problem in store_problems(store))
+    findings += (Finding("store", problem).in_file(path) for problem in store_problems(store))
     return description, findings
 
 
@@ -315,7 +315,11 @@ def _findings_in(
     record: Skill | Suite, file: Path, read: _Read, root: Path | None = None
 ) -> list[Finding]:
     """Return the findings about a skill or a suite, first those of its reader."""
-    findings = [Finding(*message) for message in _reader_messages(record.problems)]
+    findings = [
+        Finding(rule, problem)
+        for problem in record.problems
+        if (rule := next(rule for words, rule in _RULES.items() if re.search(words, problem)))
+    ]
     if isinstance(record, Skill):
         findings += skill_findings(record, read.suites)
         findings += filter(None, [read.shared.get(record.slug)])
@@ -326,17 +330,6 @@ def _findings_in(
             folder = file if file.is_dir() else file.parent
             findings += (Finding(*message) for message in in_process_messages(record, folder))
     return [entry.in_file(file) for entry in findings]
-
-
-def _reader_messages(problems: Sequence[str]) -> RuleMessages:
-    """Yield the problems that a reader reports, unless the lint reports them too."""
-    for problem in problems:
-        if rule := next(rule for words, rule in _RULES.items() if re.search(words, problem)):
-            yield rule, problem
-
-
-def _file_finding(file: Path, rule: str, message: str, case_id: str | None = None) -> Finding:
-    return Finding(rule, message, case_id=case_id).in_file(file)
 
 
 def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
@@ -361,11 +354,11 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
             *untestable_messages(skill),
             *_link_messages(skill, file, root),
         ]
-        findings += (_file_finding(file, *message) for message in messages)
+        findings += (Finding(*message).in_file(file) for message in messages)
     for file, suite in suites:
         messages = [("reading", problem) for problem in suite.problems]
         messages += _storing_messages(suite.slug, partial(suite_files, suite, file))
-        findings += (_file_finding(file, *message) for message in messages)
+        findings += (Finding(*message).in_file(file) for message in messages)
     findings += _findings_of_several(skills, suites)
     n_cases = sum(len(suite.cases) for _, suite in suites)
     looked = f" in {_LOOKED}" * (not n_cases)
@@ -398,7 +391,7 @@ def _read_files(
         try:
             yield file, read(file)
         except SkillcompError as error:
-            findings.append(_file_finding(file, "reading", str(error)))
+            findings.append(Finding("reading", str(error)).in_file(file))
 
 
 def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
@@ -429,32 +422,32 @@ def _findings_of_several(
         for (file, skill), (other, twin) in _repeated(named):
             if what == "description":
                 message = f"the description is that of {other} as well."
-                yield _file_finding(file, "description_twice", message)
+                yield Finding("description_twice", message).in_file(file)
             elif what == "slug" or twin.slug.casefold() != skill.slug.casefold():
                 message = f"the {what} '{getattr(skill, what)}' is that of {other} as well."
-                yield _file_finding(file, "slug_twice", message)
+                yield Finding("slug_twice", message).in_file(file)
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:
         if skill.slug not in suite_of:
             message = f"there are no prompts in {_LOOKED.replace('SKILL', skill.slug)}."
-            yield _file_finding(file, "evals_none", message)
+            yield Finding("evals_none", message).in_file(file)
             continue
         place, suite = suite_of[skill.slug]
         kinds = {CONTROL, *(case.prompt_kind for case in suite.cases)}
         for kind in (kind for kind in KINDS if kind not in kinds):
             message = f"no {kind} prompt among {len(suite.cases)}."
-            yield _file_finding(place, "kind_none", message)
+            yield Finding("kind_none", message).in_file(place)
     for file, suite in suites:
         if suite.skill not in slugs:
             folder = f"no folder of this name with {FILE_NAME}"
             message = f"there is no skill '{suite.skill}' ({folder})."
-            yield _file_finding(file, "skill_none", message)
+            yield Finding("skill_none", message).in_file(file)
     cases = ((file, case) for file, suite in suites for case in suite.cases)
     prompts = ((case.prompt, (file, case)) for file, case in cases)
     for (file, case), (_, earlier) in _repeated(prompts):
         message = f"{case.case_id}: the prompt is that of {earlier.case_id} as well."
-        yield _file_finding(file, "prompt_twice", message, case.case_id)
+        yield Finding("prompt_twice", message, case_id=case.case_id).in_file(file)
 
 
 def _repeated(texts: Iterable[tuple[str, Any]]) -> Iterator[tuple[Any, Any]]:

@@ -24,11 +24,9 @@ agents.agent: what every agent is
     ``Reply``: an answer and how it was made.
     ``family_of``: family of a model.
 
-agents.anthropic: Claude through the Messages API
+agents.service: models through an SDK
     ``AnthropicAgent``: a Claude model.
-
-agents.service: OpenAI-compatible endpoints
-    ``OpenAIAgent``: a model behind such an endpoint.
+    ``OpenAIAgent``: a model behind an OpenAI-compatible endpoint.
 
 agents.cli: programs
     ``CliAgent``: ``claude -p``, ``codex exec`` or another command.

@@ -3,8 +3,8 @@ from .agents.agent import BaseAgent as BaseAgent
 from .agents.agent import Cell as Cell
 from .agents.agent import Reply as Reply
 from .agents.agent import family_of as family_of
-from .agents.anthropic import AnthropicAgent as AnthropicAgent
 from .agents.cli import CliAgent as CliAgent
+from .agents.service import AnthropicAgent as AnthropicAgent
 from .agents.service import OpenAIAgent as OpenAIAgent
 from .graders.comprehension import ComprehensionGrader as ComprehensionGrader
 from .graders.comprehension import PairwiseGrader as PairwiseGrader

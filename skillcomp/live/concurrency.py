@@ -70,43 +70,41 @@ def interruption() -> Stop | None:
 def run_sync(main: _Main[_T]) -> _T:
     """Run a coroutine to its end from a plain function, even inside a running event loop.
 
-    If a loop is running, as in a notebook, the coroutine runs in a loop of its own in a new thread.
+    The coroutine runs in a loop of its own in a new thread, and this thread waits for Ctrl-C.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _run_in_this_thread(main)
-    # Make SIGTERM raise KeyboardInterrupt in the thread of a notebook cell, as Ctrl-C does.
-    with _on_sigterm(signal.default_int_handler):
-        return _run_in_new_thread(main)
+    running: dict[str, Any] = {}
+
+    async def entry() -> _T:
+        running["loop"], running["task"] = asyncio.get_running_loop(), asyncio.current_task()
+        return await _run_until_stopped(main)
+
+    with _sigterm_as_ctrl_c(), ThreadPoolExecutor(1, thread_name_prefix="skillcomp") as pool:
+        future = pool.submit(contextvars.copy_context().run, lambda: asyncio.run(entry()))
+        while True:
+            try:
+                return future.result()
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None
+            except KeyboardInterrupt:
+                if future.done() or "loop" not in running:
+                    raise
+                running["loop"].call_soon_threadsafe(running["task"].cancel)
 
 
 @contextmanager
-def _on_sigterm(handler: Callable[[int, Any], Any]) -> Iterator[None]:
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM raise KeyboardInterrupt, unless the program handles it in another way."""
     is_free = (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     )
     if is_free:
-        signal.signal(signal.SIGTERM, handler)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
         if is_free:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _run_in_this_thread(main: _Main[_T]) -> _T:
-    async def entry() -> _T:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        with _on_sigterm(lambda *_: loop.call_soon_threadsafe(task.cancel)):
-            return await _run_until_stopped(main)
-
-    try:
-        return asyncio.run(entry())
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
 
 
 async def _run_until_stopped(main: _Main[_T]) -> _T:
@@ -127,26 +125,6 @@ async def _run_until_stopped(main: _Main[_T]) -> _T:
         tqdm.write(message, file=sys.stderr)
         await task
         raise
-
-
-def _run_in_new_thread(main: _Main[_T]) -> _T:
-    running: dict[str, Any] = {}
-
-    async def entry() -> _T:
-        running["loop"], running["task"] = asyncio.get_running_loop(), asyncio.current_task()
-        return await _run_until_stopped(main)
-
-    with ThreadPoolExecutor(1, thread_name_prefix="skillcomp") as pool:
-        future = pool.submit(contextvars.copy_context().run, lambda: asyncio.run(entry()))
-        while True:
-            try:
-                return future.result()
-            except asyncio.CancelledError:
-                raise KeyboardInterrupt from None
-            except KeyboardInterrupt:
-                if future.done() or "loop" not in running:
-                    raise
-                running["loop"].call_soon_threadsafe(running["task"].cancel)
 
 
 async def fan_out(

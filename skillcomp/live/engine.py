@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from importlib.metadata import version
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, NamedTuple, Unpack
 
 from pydantic import BaseModel
 from tqdm.auto import tqdm
 
 from skillcomp.errors import AgentError, StoreError, StudyError, error_text, plural, shortened
+from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.json_lines import as_line
 from skillcomp.io.redaction import redacted_content
@@ -44,6 +45,7 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
 from skillcomp.live.graders.grader import GraderWarning, agent_of
+from skillcomp.live.plan import own_attempts
 from skillcomp.live.status import most_frequent, uncollected_batches
 from skillcomp.pricing import Usage, cost
 from skillcomp.records import Record
@@ -82,6 +84,8 @@ class Ledger:
 
         The records are written even if the caller is cancelled while it waits.
         """
+        for index, record in enumerate(records):
+            as_line(record, table, index)  # raise here, before others are written with it
         if records:
             entry = (table, records)
             self._waiting.append(entry)
@@ -98,117 +102,38 @@ class Ledger:
             # an earlier call may have written this entry together with its own
             if id(entry) not in self._errors:
                 entries, self._waiting = self._waiting, []
-                await asyncio.to_thread(self._append_entries, entries)
+                self._errors |= await asyncio.to_thread(self._append_entries, entries)
         if error := self._errors.pop(id(entry)):
             raise error
 
-    def _append_entries(self, entries: Sequence[_Entry]) -> None:
-        """Write the entries, table by table, and note the errors of those that are not stored."""
-        self._errors |= dict.fromkeys(map(id, entries))
+    def _append_entries(self, entries: Sequence[_Entry]) -> dict[int, Exception | None]:
+        """Write the entries, table by table; return the error of each, None if it is stored."""
+        errors: dict[int, Exception | None] = dict.fromkeys(map(id, entries))
         for table in dict.fromkeys(table for table, _ in entries):
             mine = [entry for entry in entries if entry[0] == table]
-            while mine:
-                try:
-                    self._store.append(table, [record for _, records in mine for record in records])
-                    break
-                except Exception as error:
-                    # nothing was written, so try again without the entries that cannot be stored
-                    faults = {id(e): fault for e in mine if (fault := _storage_error(*e))}
-                    self._errors |= faults or dict.fromkeys(map(id, mine), error)
-                    mine = [entry for entry in mine if faults and id(entry) not in faults]
-
-
-def _storage_error(
-    table: str, records: Sequence[BaseModel | Mapping[str, Any]]
-) -> Exception | None:
-    """Return the error that storing records raises; None if they can be stored."""
-    try:
-        for index, record in enumerate(records):
-            as_line(record, table, index)
-    except Exception as error:
-        return error
-    return None
-
-
-class RunRecord(Record):
-    """A receipt of a run: one is stored when the run begins, and one when it ends.
-
-    A run that was killed has only the first receipt.
-
-    Attributes
-    ----------
-    receipt : str
-        Stage and number of the run; the same in both receipts of a run.
-    event : str
-        ``begun`` or ``ended``.
-    stage : str
-        ``run``, ``grade`` or ``compare``.
-    name : str
-        Name of the agent or grader.
-    at : datetime
-        When the run began or ended.
-    skillcomp : str
-        Version of this library.
-    model : str or None
-        The model that was requested.
-    models : dict of str to int
-        Number of replies for each model, under the name that the service reports.
-    settings : str or None
-        Settings of the agent.
-    prompt_version : str or None
-        Hash of the template that loads a skill for an agent, or the version of a grader.
-    skills, suites : dict of str to str
-        The sha256 of each skill and suite in the store, by slug.
-    study : dict
-        Conditions, repeats, seed, round and other arguments of the run.
-    n_wanted : int
-        Number of cells to answer, attempts to grade or comparisons to make.
-    n_open : int
-        Number of wanted cells, attempts or comparisons that are still open.
-    statuses : dict of str to int
-        Number of replies of this run by status.
-    cost_usd : float or None
-        Sum of the known costs of this run in dollars; None if there were no replies.
-    n_unpriced : int
-        Number of replies of unknown cost.
-    gold : dict
-        Agreement with the gold answers; empty if there are none.
-    stopped : str or None
-        Why the run ended early; None if it did not.
-    """
-
-    receipt: str
-    event: Literal["begun", "ended"]
-    stage: Literal["run", "grade", "compare"]
-    name: str
-    at: datetime
-    skillcomp: str
-    model: str | None = None
-    models: dict[str, int] = {}
-    settings: str | None = None
-    prompt_version: str | None = None
-    skills: dict[str, str] = {}
-    suites: dict[str, str] = {}
-    study: JsonObject = {}
-    n_wanted: int = 0
-    n_open: int = 0
-    statuses: dict[str, int] = {}
-    cost_usd: float | None = None
-    n_unpriced: int = 0
-    gold: JsonObject = {}
-    stopped: str | None = None
+            try:
+                self._store.append(table, [record for _, records in mine for record in records])
+            except Exception as error:
+                errors |= dict.fromkeys(map(id, mine), error)
+        return errors
 
 
 @dataclass
 class Tally:
-    """Counts over the replies of one run."""
+    """An agent or grader at work, the number of its jobs, and counts over its replies in a run."""
 
+    who: Any
+    settings: str | None
+    prompt_version: str | None
+    n_wanted: int
+    n_open: int
     statuses: Counter[str] = field(default_factory=Counter)
     models: Counter[str] = field(default_factory=Counter)
     cost_usd: float = 0.0
     n_unpriced: int = 0
     n_retries: int = 0
     n_empty: int = 0
+    n_login_failures: int = 0
 
     def add(self, reply: Reply) -> None:
         """Count a reply."""
@@ -267,12 +192,6 @@ def shape_text(schema: type[BaseModel]) -> str:
     return json.dumps(schema.model_json_schema())
 
 
-def charged_usd(row: JsonObject) -> float:
-    """Return the dollars of a stored reply: its cost, else its highest possible cost, else 0."""
-    usd = row.get("cost_usd")
-    return (row.get("cost_upper_usd") or 0.0) if usd is None else usd
-
-
 class Budget:
     """The dollars that may be spent; the highest possible cost of each running call is reserved.
 
@@ -291,8 +210,7 @@ class Budget:
             raise StudyError(f"budget_usd is {limit!r}; allowed: a number of dollars above 0.")
         self.limit, self.spent = limit, spent
         self.exhausted: str | None = None  # the reason why no further call is allowed
-        self._reserved = 0.0
-        self._n_running = 0
+        self._running: list[float] = []  # what is reserved for each running call
         # whether the highest possible cost of the running call is unknown
         self._has_unknown_cost = False
         self._dearest = NAN
@@ -302,19 +220,18 @@ class Budget:
         """Reserve and return the estimated cost of a call; None if the budget has no room."""
         if self.limit is None:
             return 0.0
-        free = self.limit - self.spent - self._reserved
+        free = self.limit - self.spent - sum(self._running)
         is_unknown = math.isnan(estimate)
         if is_unknown:
             # Reserve all the money that is left. Refuse the call if this is less than twice the
             # cost of the most expensive call so far.
-            if self._n_running or self._dearest * _SAFETY > free:
+            if self._running or self._dearest * _SAFETY > free:
                 return None
             estimate = max(free, 0.0)
         if self.exhausted or free <= 0 or estimate > free:
             return None
         self._has_unknown_cost = is_unknown
-        self._reserved += estimate
-        self._n_running += 1
+        self._running.append(estimate)
         return estimate
 
     async def reserve(self, estimate: float) -> float | None:
@@ -324,7 +241,7 @@ class Budget:
         """
         async with self._changed:
             while (reserved := self._reserve_now(estimate)) is None:
-                if self.exhausted or not self._n_running:
+                if self.exhausted or not self._running:
                     self.exhausted = self.exhausted or self._exhausted_text(estimate)
                     return None
                 await self._changed.wait()
@@ -332,24 +249,24 @@ class Budget:
 
     async def settle(self, reserved: float, reply: Reply | None) -> None:
         """Book the cost of a call that has ended, and free what was reserved for it."""
+        usd = reply.cost_usd if reply else None
+        self.spent += usd or 0.0
         if self.limit is None:
-            self.spent += (reply.cost_usd or 0.0) if reply else 0.0
             return
         async with self._changed:
-            self._reserved -= reserved
-            self._n_running -= 1
+            self._running.remove(reserved)
             had_unknown_cost, self._has_unknown_cost = self._has_unknown_cost, False
-            if reply is not None and reply.cost_usd is not None:
-                self.spent += reply.cost_usd
+            is_unreadable = reply is not None and reply.cost_note == UNREADABLE
+            if usd is not None:
                 # With this order of the arguments, max returns the cost if `_dearest` is still NaN.
-                self._dearest = max(reply.cost_usd, self._dearest)
-            elif reply is not None and reply.cost_note == UNREADABLE and not had_unknown_cost:
+                self._dearest = max(usd, self._dearest)
+            elif is_unreadable and not had_unknown_cost:
                 self.spent += reserved
-            elif reply is not None and (reply.status in PAID or reply.cost_note == UNREADABLE):
+            elif is_unreadable or (reply is not None and reply.status in PAID):
                 self.exhausted = (
                     "the cost of an answer is not known "
-                    f"({reply.cost_note or 'not reported'}), so budget_usd cannot be kept; give "
-                    "prices= to the agent or leave budget_usd out"
+                    f"({(reply and reply.cost_note) or 'not reported'}), so budget_usd cannot be "
+                    "kept; give prices= to the agent or leave budget_usd out"
                 )
             self._changed.notify_all()
 
@@ -374,6 +291,7 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _SHOWN = 8  # Maximum number of lost replies that a message names.
+GOLD = "gold_verdicts"  # The table of verdicts on gold answers, which are no part of the study.
 KEPT = PAID - {"paused"}  # A paused reply contains no judgement, so the grader is asked again.
 
 
@@ -393,29 +311,18 @@ class Engine(ABC):
     """
 
     stage: Literal["run", "grade", "compare"]
-    # the last sentence of the error that is raised after a stop
-    stop_note: str
+    paid_tables: tuple[str, ...]  # the tables whose rows have a cost
+    stop_note: str  # the last sentence of the error that is raised after a stop
     unit: str  # noun for a job in messages
     warning: type[UserWarning]
 
-    def __init__(
-        self,
-        store: RunStore,
-        participants: Sequence[Any],
-        study: JsonObject,
-        wanted: Mapping[str, int],
-    ) -> None:
-        self.store, self.participants, self.study = store, participants, study
-        self.width, self.progress = 1, False  # concurrent prompts, and whether to show a bar
-        # number of all jobs and of the open jobs, by name of the agent or grader
-        self.wanted, self.n_open = Counter(wanted), Counter(wanted)
+    def __init__(self, store: RunStore, study: JsonObject, tallies: Iterable[Tally]) -> None:
+        self.store, self.study = store, study
+        self.tallies = {tally.who.name: tally for tally in tallies}
         self.gold: JsonObject = {}  # agreement with the gold answers
         # replies that are stored but not yet used, by key of their job
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
         self.failures_in_a_row = 0
-        # number of login failures by name of the agent or grader
-        self.login_failures: Counter[str] = Counter()
-        self.answered: set[str] = set()  # names of agents or graders that have replied successfully
         self.is_at_fault = False  # whether a grader was stopped for its unreadable replies
         self.progress_bar: Any = None
         self.stopped: str | None = None
@@ -435,28 +342,32 @@ class Engine(ABC):
         """Store the reply to the prompt of a job."""
 
     @abstractmethod
-    def identity(self, participant: Any) -> JsonObject:
-        """Return settings and version of an agent or grader, for its receipt."""
-
-    @abstractmethod
-    def paid_rows(self) -> Iterable[JsonObject]:
-        """Return all stored rows of the stage that have a cost."""
-
-    @abstractmethod
     def messages(self) -> Iterable[str]:
         """Return the warnings about the work that was done or left open."""
 
-    async def main(self, budget: Budget, stop: Stop) -> None:
-        """Do all open jobs; write receipts before and after."""
+    @property
+    def n_open(self) -> int:
+        """Number of the jobs that are still open."""
+        return sum(tally.n_open for tally in self.tallies.values())
+
+    async def main(self, budget: Budget, width: int, progress: bool, stop: Stop) -> None:
+        """Do all open jobs, `width` at a time; write receipts before and after."""
         self.budget, self.stop, self.ledger = budget, stop, Ledger(self.store)
-        receipts = self._first_receipts()
-        self.tallies = {receipt.name: Tally() for receipt in receipts}
-        await self.ledger.write("receipts", receipts)
+        self.width, self.progress = width, progress
+        n_before = sum(row["event"] == "begun" for row in self.store.records("receipts"))
+        receipts = partial(self._receipts, f"{self.stage}-{n_before + 1:04d}")
+        await self.ledger.write("receipts", receipts("begun"))
         try:
             try:
                 await self.do_open_jobs()
             finally:
-                await self._close_with_receipts(receipts)
+                await self.ledger.close()
+                self.stopped = stop.reason or (budget.exhausted if self.n_open else None)
+                try:
+                    await self.ledger.write("receipts", receipts("ended"))
+                finally:
+                    for tally in self.tallies.values():
+                        await tally.who.aclose()
         except Exception as error:
             if not self.lost:
                 raise
@@ -468,53 +379,54 @@ class Engine(ABC):
                 f"lost{cost}: {jobs}. Solve the problem above; the same call asks again."
             ) from error
 
-    def _first_receipts(self) -> list[RunRecord]:
-        """Return a receipt for each agent or grader, with the hashes of all skills and suites."""
-        n_before = sum(row["event"] == "begun" for row in self.store.records("receipts"))
-        skills = {slug: skill.sha256 for slug, skill in self.store.skills.items()}
-        suites = {slug: suite.sha256 for slug, suite in self.store.suites.items()}
-        return [
-            RunRecord(
-                receipt=f"{self.stage}-{n_before + 1:04d}",
-                event="begun",
-                stage=self.stage,
-                name=who.name,
-                at=datetime.now(UTC),
-                skillcomp=version("skillcomp"),
-                model=who.model,
-                skills=skills,
-                suites=suites,
-                study=self.study,
-                n_wanted=self.wanted[who.name],
-                n_open=self.n_open[who.name],
-                **self.identity(who),
-            )
-            for who in self.participants
-        ]
+    def _receipts(self, receipt: str, event: str) -> list[JsonObject]:
+        """Return a receipt for each agent or grader.
 
-    async def _close_with_receipts(self, receipts: Sequence[RunRecord]) -> None:
-        await self.ledger.close()
-        self.stopped = self.stop.reason or (self.budget.exhausted if self.n_open.total() else None)
-        rows = []
-        for receipt in receipts:
-            tally = self.tallies[receipt.name]
-            fields = {
-                "event": "ended",
+        One is stored when the run begins, and one when it ends; a run that was killed has only the
+        first. A receipt has these fields:
+
+        - receipt: stage and number of the run, the same in both receipts.
+        - event, at: ``begun`` or ``ended``, and when.
+        - stage, name: ``run``, ``grade`` or ``compare``, and the agent or grader.
+        - skillcomp: version of this library.
+        - model, models: the model that was requested, and the number of replies for each model,
+          under the name that the service reports.
+        - settings, prompt_version: settings of the agent, and the hash of the template that loads a
+          skill or the version of the grader.
+        - skills, suites: the sha256 of each skill and suite in the store, by slug.
+        - study: arguments of the run, such as conditions, repeats, seed and round.
+        - n_wanted, n_open: number of all jobs, and of those that are still open.
+        - statuses: number of replies of this run by status.
+        - cost_usd, n_unpriced: sum of the known costs of this run in dollars (None without
+          replies), and number of replies of unknown cost.
+        - gold: agreement with the gold answers; empty if there are none.
+        - stopped: why the run ended early; None if it did not.
+        """
+        return [
+            {
+                "receipt": receipt,
+                "event": event,
+                "stage": self.stage,
+                "name": name,
                 "at": datetime.now(UTC),
-                "n_open": self.n_open[receipt.name],
+                "skillcomp": version("skillcomp"),
+                "model": tally.who.model,
                 "models": tally.models,
+                "settings": tally.settings,
+                "prompt_version": tally.prompt_version,
+                "skills": {slug: skill.sha256 for slug, skill in self.store.skills.items()},
+                "suites": {slug: suite.sha256 for slug, suite in self.store.suites.items()},
+                "study": self.study,
+                "n_wanted": tally.n_wanted,
+                "n_open": tally.n_open,
                 "statuses": tally.statuses,
                 "cost_usd": tally.cost_usd if tally.statuses.total() else None,
                 "n_unpriced": tally.n_unpriced,
                 "gold": self.gold,
                 "stopped": self.stopped,
             }
-            rows.append(receipt.model_copy(update=fields))
-        try:
-            await self.ledger.write("receipts", rows)
-        finally:
-            for participant in self.participants:
-                await participant.aclose()
+            for name, tally in self.tallies.items()
+        ]
 
     async def do_all(self, jobs: Iterable[Any], n: int, title: str) -> int:
         """Do jobs and return how many are still open.
@@ -530,6 +442,7 @@ class Engine(ABC):
             try:
                 if await self.work_on(job):
                     n_open -= 1
+                    self.progress_bar.update()
             except BudgetSpentError as error:
                 self.stop.ask(str(error))
 
@@ -541,17 +454,16 @@ class Engine(ABC):
 
     def watch(self, who: str, last: Reply, *, ok: bool) -> None:
         """Stop the stage after fatal or repeated failures, or if a service demands a long wait."""
+        tally = self.tallies[who]
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
-        if ok:
-            self.answered.add(who)
         error, wait = redacted_content(last.error), last.wait_seconds or 0.0
         if not ok and wait > LONGEST_WAIT:
             until = datetime.now(UTC) + timedelta(seconds=wait)
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
             return
-        self.login_failures[who] += not ok and bool(_NO_ACCESS.search(error or ""))
+        tally.n_login_failures += not ok and bool(_NO_ACCESS.search(error or ""))
         # three login failures of an agent that has never succeeded stop the stage
-        has_no_login = self.login_failures[who] >= 3 and who not in self.answered
+        has_no_login = tally.n_login_failures >= 3 and not PAID & tally.statuses.keys()
         why = None
         if last.fatal or has_no_login:
             why = f"stopped, since every further {self.unit} would fail too: {error}"
@@ -585,12 +497,8 @@ class Recorder(BaseAgent):
             block = skill_block(skill) if skill else None
             return upper_cost(self._agent, prompt, about.get("system"), block, shape)
 
-        if attribute_of(self._agent, "is_recording"):
-            started = datetime.now(UTC)
-            reply = await self._agent.ask(prompt, **about)
-            await self._book(reply, started)
-            return reply
-        budget = self._engine.budget
+        is_free = attribute_of(self._agent, "is_recording")
+        budget = Budget(None) if is_free else self._engine.budget
         reserved = await budget.reserve(estimate() if budget.limit is not None else 0.0)
         if reserved is None:
             raise BudgetSpentError(budget.exhausted or "budget_usd")
@@ -621,17 +529,40 @@ class Recorder(BaseAgent):
             raise
 
 
+class Ruling(NamedTuple):
+    """What a grader said about a job.
+
+    Attributes
+    ----------
+    records : sequence of record
+        The verdicts or the judgement to store.
+    last : Reply
+        The last reply, which shows why a grader failed.
+    ok : bool
+        Whether the grader replied at all, even if the reply cannot be read.
+    problems : sequence of str
+        Why the reply cannot be read; empty if it can.
+    gives_away : str or None
+        Words by which an answer reveals its condition.
+    """
+
+    records: Sequence[Record]
+    last: Reply
+    ok: bool
+    problems: Sequence[str]
+    gives_away: str | None
+
+
 class Judging(Engine):
     """The work of one grader: each reply is stored before it is read and never paid for twice.
 
-    A subclass defines the tables to use, which of their columns identify a job (`row_of`,
-    `key_of`), and the words of the messages.
+    A subclass defines the tables to use, which of their columns identify a job (`key_of`), how a
+    grader judges a job, and the words of the messages. A job also has `answers`, the texts that the
+    grader sees.
     """
 
     warning = GraderWarning
-    reply_table: str
-    # the name of the table with the results, followed by the columns to read from it
-    result_columns: tuple[str, ...]
+    table: str  # the table with the results
     units: str  # the plural of the noun in `unit`
 
     # Four texts for warnings: about open jobs, failed jobs, answers that reveal their condition,
@@ -641,9 +572,10 @@ class Judging(Engine):
     def __init__(
         self, store: RunStore, grader: Any, jobs: Sequence[Any], study: JsonObject
     ) -> None:
-        super().__init__(store, [grader], study, {grader.name: len(jobs)})
-        self.grader, self.jobs = grader, jobs
-        self.agent = agent_of(grader)
+        self.grader, self.jobs, self.agent = grader, jobs, agent_of(grader)
+        settings = getattr(self.agent, "settings", None)
+        self.tally = Tally(grader, settings, grader.version, len(jobs), len(jobs))
+        super().__init__(store, study, [self.tally])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
         self.failed: set[str] = set()  # Keys of the jobs that failed in this run.
@@ -654,38 +586,23 @@ class Judging(Engine):
     def key_of(self, row: JsonObject) -> str:
         """Return the key of the job that a row of a table belongs to."""
 
-    def own_rows(self, table: str) -> Iterable[JsonObject]:
-        """Return the rows of this grader in a table."""
-        results, *columns = self.result_columns
-        rows = self.store.records(table)
-        if table == results:  # read only some columns, because this table can be long
-            columns = [*self.grader_columns, *columns]
-            rows = iter(self.store.rows(results, *columns))
+    @abstractmethod
+    async def judge(self, grader: Any, job: Any) -> Ruling:
+        """Let a grader judge one job."""
+
+    def own_rows(self, table: str, *columns: str) -> Iterable[JsonObject]:
+        """Return the rows of this grader in a table, with the given columns or with all."""
+        rows: Iterable[JsonObject] = self.store.records(table)
+        if columns:
+            rows = self.store.rows(table, *self.grader_columns, *columns)
         own = tuple(self.grader_columns.values())
         return (row for row in rows if tuple(map(row.get, self.grader_columns)) == own)
-
-    def identity(self, participant: Any) -> JsonObject:
-        """Return settings and version of the grader."""
-        settings = getattr(self.agent, "settings", None)
-        return {"settings": settings, "prompt_version": self.grader.version}
-
-    def paid_rows(self) -> Iterable[JsonObject]:
-        """Return the replies of all graders."""
-        return self.store.records(self.reply_table)
-
-    def asking(self, job: Any) -> Any:
-        """Return a copy of the grader, with a `Recorder` for one job as its agent."""
-        if self.agent is None:
-            return self.grader
-        recording_grader = copy(self.grader)
-        recording_grader.agent = Recorder(self, self.agent, job, interruption())
-        return recording_grader
 
     async def record_reply(self, job: Any, reply: Reply, started: datetime) -> None:
         """Store a reply of the grader in the table of replies."""
         row = {**self.grader_columns, **job.columns, "at": datetime.now(UTC).isoformat()}
-        await self.ledger.write(self.reply_table, [row | reply.model_dump(exclude_none=True)])
-        self.tallies[self.grader.name].add(reply)
+        await self.ledger.write(self.paid_tables[0], [row | reply.model_dump(exclude_none=True)])
+        self.tally.add(reply)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
         """Read the stored replies of this grader.
@@ -693,35 +610,46 @@ class Judging(Engine):
         `used` maps the key of a job to a time; only later replies to this job are read.
         """
         self.replies.clear()  # this loses no reply, because all are in the store
-        for row in self.own_rows(self.reply_table):
+        for row in self.own_rows(self.paid_tables[0]):
             key = self.key_of(row)
             fresh = key not in used or datetime.fromisoformat(row["at"]) > used[key]
             if row["status"] in KEPT and fresh:
                 fields = {name: row[name] for name in Reply.model_fields if name in row}
                 self.replies[key].append(Reply(**fields))
 
-    def is_over(self, key: str, last: Reply, problems: Sequence[str], *, ok: bool) -> bool:
-        """Return whether a job is done; stop the stage if no further job can succeed."""
-        if self.agent:
-            self.watch(self.grader.name, last, ok=ok)
-        if not ok:
+    async def work_on(self, job: Any) -> bool:
+        """Judge one job and store the results; stop the stage if no further job can succeed."""
+        grader, key = self.grader, job.key
+        if self.agent is not None:
+            grader = copy(self.grader)
+            grader.agent = Recorder(self, self.agent, job, interruption())
+        ruling = await self.judge(grader, job)
+        await self.ledger.write(self.table, ruling.records)
+        if self.agent is not None:
+            self.watch(self.grader.name, ruling.last, ok=ruling.ok)
+        if not ruling.ok:
             self.failed.add(key)
             return False
-        self.n_unreadable = self.n_unreadable + 1 if problems else 0
+        if self.agent is None:
+            self.tally.add(Reply(model=self.grader.model))
+        if self.table != GOLD:
+            self.malformed |= {key} if ruling.problems else set()
+            self.n_given_away += ruling.gives_away is not None
+            self.n_addressing += any(addresses_grader(answer or "") for answer in job.answers)
+        self.n_unreadable = self.n_unreadable + 1 if ruling.problems else 0
         # other graders continue after the unreadable replies of this one
         self.is_at_fault = self.n_unreadable >= 5
         if self.is_at_fault:
             message = f"{self.n_unreadable} {self.units} in a row cannot be read"
-            self.stop.ask(f"{message}; the last: {problems[0]}")
+            self.stop.ask(f"{message}; the last: {ruling.problems[0]}")
         self.replies.pop(key, None)
-        self.progress_bar.update()
         return True
 
     def messages(self) -> Iterable[str]:
         """Return warnings about open jobs, and about answers that cannot be judged blindly."""
-        name, n = f"grader '{self.grader.name}'", self.wanted.total()
+        name, n = f"grader '{self.grader.name}'", self.tally.n_wanted
         open_, failed, given_away, addressing = self.warning_parts
-        if n_open := self.n_open.total():
+        if n_open := self.n_open:
             why = self.stopped
             if not why:
                 reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
@@ -743,15 +671,19 @@ def do_stage(
     notes, spent = uncollected_batches(first.store, first.stage)
     for name, note in notes.items():
         warnings.warn(f"{name.partition('#')[0]}: {note}.", first.warning, stacklevel=3)
-    budget = Budget(budget_usd, spent=spent + sum(map(charged_usd, first.paid_rows())))
+    for table in first.paid_tables:
+        is_plain = table != "attempts"
+        rows = first.store.records(table) if is_plain else own_attempts(first.store, "cost_usd")
+        # a reply of unknown cost counts with its highest possible cost, if this is known
+        spent += sum(row.get("cost_usd") or row.get("cost_upper_usd") or 0.0 for row in rows)
+    budget = Budget(budget_usd, spent=spent)
     for work in works:
         # Each event loop needs its own Budget. Go on even if the budget is exhausted, because
         # stored replies can still be read.
         following = Budget(budget.limit, spent=budget.spent)
         following.exhausted = budget.exhausted
         budget = following
-        work.width, work.progress = concurrency, progress
-        run_sync(partial(work.main, budget))
+        run_sync(partial(work.main, budget, concurrency, progress))
         for text in work.messages():
             warnings.warn(text, work.warning, stacklevel=3)
         if work.stopped and work.stopped != budget.exhausted and not work.is_at_fault:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from os.path import exists, realpath
+from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from skillcomp.io.files import (
     as_object,
     checked_slug,
     digest,
+    is_below,
     read_bytes,
     write_json,
 )
@@ -47,7 +47,7 @@ from skillcomp.live.run import grade, run
 from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Skill, Suite
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.passk import any_of_k, pass_at_k, pass_hat_k
+from skillcomp.stats.repeats import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
@@ -136,19 +136,21 @@ def read_ranking(
     ids = [str(row.get("id")) for row in rows]
     require_known(f"{path}: there is no candidate", candidate_id, ids, StudyError, label="there")
     row = rows[ids.index(candidate_id)]
-    place, score = f"{path}: candidate '{candidate_id}'", row.get("score")
+    what, score = f"{path}: candidate '{candidate_id}'", row.get("score")
     if as_number(score) is None:
-        raise StudyError(f"{place}: score: found {score!r}; expected a number.")
+        raise StudyError(f"{what}: score: found {score!r}; expected a number.")
     text = row.get("content")
     if not isinstance(text, str) or not text.strip():
-        raise StudyError(f"{place}: content: missing or empty; expected the text of a SKILL.md.")
+        raise StudyError(f"{what}: content: missing or empty; expected the text of a SKILL.md.")
     target = ranking.get("target")
     path_text = target.get("path") if isinstance(target, dict) else target
     if not isinstance(path_text, str) or not path_text:
         raise StudyError(f"{path}: target: found {target!r}; expected the path of the original.")
     places = [Path(path_text), path.parent / path_text]
-    original_file = next(filter(exists, places), places[0])
-    if not (original_anywhere or _is_inside(original_file, path.parent)):
+    place = next(filter(exists, places), places[0])
+    original_file = place / FILE_NAME if isdir(place) else place
+    # a missing file is told by `read_skill`
+    if exists(original_file) and not (original_anywhere or is_below(original_file, path.parent)):
         raise StudyError(
             f"{path}: target: {literal(path_text)} is outside the folder of the ranking; nothing "
             "was read. --original-anywhere allows it."
@@ -165,14 +167,6 @@ def read_ranking(
     run_id = checked_slug(str(ranking.get("run_id") or path.stem), StudyError)
     original = read_skill(original_file).model_copy(update={"slug": slug})
     return Candidate(run_id, Skill(slug=slug, text=text, body=text), original, fields, float(score))
-
-
-def _is_inside(place: Path, folder: Path) -> bool:
-    """Return whether a skill's file or folder, and the SKILL.md in it, are inside a folder."""
-    if "\0" in str(place):
-        return True  # no path contains a NUL character, so reading the file raises an error later
-    real = Path(realpath(place / FILE_NAME if place.is_dir() else place))
-    return real.is_relative_to(folder.resolve())
 
 
 def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
@@ -313,13 +307,12 @@ class Evaluation:
             self.store.add_skill(skill, slug=slug)
         if self.mock:
             self.store.annotate(mock=True)
-        under = {}  # results by condition and task
+        under: dict[str, Results] = {}  # results by condition and task
         extra: JsonObject = {"store": str(self.store.path)}
         if self.candidate.original is not None:
             stored = self._read_baseline()
             if stored is None:
-                self._ask_and_grade(["previous"])
-                under["previous"] = self._results_by_task("previous")
+                under = self._measure(["previous"])
                 rows = list(under["previous"].values())
                 # only a baseline with a result for every task is kept
                 if self.cache is not None and not any(row["passed"] is None for row in rows):
@@ -342,11 +335,11 @@ class Evaluation:
                 reason = f"baseline pass rate {rate} < {FEWEST_PASSES}"
                 reason = "no task of the baseline has a verdict" if rate is None else reason
                 return self._make_artefact(under, extra, "error", reason)
-        self._ask_and_grade(self.conditions)
-        under |= {condition: self._results_by_task(condition) for condition in self.conditions}
+        under |= self._measure(self.conditions)
         return self._make_artefact(under, extra)
 
-    def _ask_and_grade(self, conditions: Sequence[str]) -> None:
+    def _measure(self, conditions: Sequence[str]) -> dict[str, Results]:
+        """Ask, grade and return the result of each task under each condition."""
         run(
             self.store,
             [self.store.suites[self.suite.slug]],
@@ -357,58 +350,49 @@ class Evaluation:
             **self.options,
         )
         grade(self.store, graders=[self.grader], **self.options)
+        return {condition: self._results_by_task(condition) for condition in conditions}
 
     def _results_by_task(self, condition: str) -> dict[str, JsonObject]:
         """Return the result of each task; a task passes if one of its attempts does."""
-        rows = self.store.rows("verdicts")
-        who = (self.grader.name, self.grader.version)
+        rows, who = self.store.rows("verdicts"), (self.grader.name, self.grader.version)
         own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
         verdicts = {row["attempt_id"]: row for row in own}
-        tries: defaultdict[str, dict[int, JsonObject]] = defaultdict(dict)
+        tries: dict[tuple[str, int], JsonObject] = {}
         for row in self.store.rows("attempts"):
-            last = tries[row["case_id"]].get(row["repeat"])
-            if row["condition"] == condition and (last is None or last["status"] != "ok"):
-                tries[row["case_id"]][row["repeat"]] = row
-        return {
-            case.own_id: self._task_result(case.own_id, tries[case.case_id], verdicts)
-            for case in self.suite.cases
-        }
+            cell = (row["case_id"], row["repeat"])
+            if row["condition"] == condition and tries.get(cell, {}).get("status") != "ok":
+                tries[cell] = row
+        results = {}
+        for case in self.suite.cases:
+            rows = [tries.get((case.case_id, n), {}) for n in range(1, self.pass_k + 1)]
+            judged = [verdicts.get(row.get("attempt_id"), {}) for row in rows]
+            attempts = [verdict.get("passed") for verdict in judged]
+            known = [verdict for verdict in judged if verdict.get("passed") is not None]
+            passed = True in attempts or (None if None in attempts else False)
+            both = zip(rows, judged, strict=True)
+            wrong = [self._why_unknown(row, v) for row, v in both if v.get("passed") is None]
+            judging = [self.grader.seconds.get(row.get("attempt_id"), 0.0) for row in rows]
+            results[case.own_id] = {
+                "task_id": case.own_id,
+                "passed": passed,
+                "score": None if passed is None else max(verdict["score"] for verdict in known),
+                "details": next((v["rationale"] for v in known if v["rationale"]), ""),
+                "duration_ms": round(
+                    1000 * sum(judging, sum(r.get("seconds") or 0.0 for r in rows))
+                ),
+                "error": "; ".join(dict.fromkeys(wrong)) or None,
+                "attempts": attempts,
+            }
+        return results
 
-    def _task_result(
-        self,
-        task: str,
-        tries: Mapping[int, JsonObject],
-        verdicts: Mapping[str, JsonObject],
-    ) -> JsonObject:
-        attempts = []
-        scores, rationales, wrong, seconds = [], [], [], 0.0
-        for repeat in range(1, self.pass_k + 1):
-            row = tries.get(repeat, {"attempt_id": None, "status": None})
-            verdict = verdicts.get(row["attempt_id"], {"passed": None, "rationale": None})
-            attempts.append(verdict["passed"])
-            seconds += row.get("seconds") or 0.0
-            seconds += self.grader.seconds.get(row["attempt_id"], 0.0)
-            if verdict["passed"] is not None:
-                scores.append(verdict["score"])
-                rationales.append(verdict["rationale"] or "")
-            elif row["status"] is None:
-                wrong.append("not asked")
-            elif row["status"] != "ok":
-                wrong.append(f"{row['status']}: {row['error'] or 'no answer'}")
-            else:
-                rationale = verdict["rationale"]
-                wrong.append(rationale or self.grader.errors.get(row["attempt_id"], "not judged"))
-        passed = float(any_of_k([attempts], self.pass_k)[0])
-        is_known = not math.isnan(passed)
-        return {
-            "task_id": task,
-            "passed": bool(passed) if is_known else None,
-            "score": max(scores, default=None) if is_known else None,
-            "details": next(filter(None, rationales), ""),
-            "duration_ms": round(1000 * seconds),
-            "error": "; ".join(dict.fromkeys(wrong)) or None,
-            "attempts": attempts,
-        }
+    def _why_unknown(self, row: JsonObject, verdict: JsonObject) -> str:
+        """Return why an attempt has no verdict; `row` is empty if there is no attempt."""
+        if not row:
+            return "not asked"
+        if row["status"] != "ok":
+            return f"{row['status']}: {row['error'] or 'no answer'}"
+        why = verdict.get("rationale") or self.grader.errors.get(row["attempt_id"])
+        return why or "not judged"
 
     def _make_artefact(
         self, under: Mapping[str, Results], extra: JsonObject, verdict: str = "", reason: str = ""
@@ -423,7 +407,7 @@ class Evaluation:
         main = _main_fields(verdict, reason, complete, self.min_pass_rate)
         verdict = main["verdict"]
         attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
-        rows = {name: [dict(under[name][task]) for task in self.tasks] for name in under}
+        rows = {name: list(results.values()) for name, results in under.items()}
         artefact = {
             "schema_version": SCHEMA_VERSION,
             "run_id": self.candidate.run_id,

@@ -126,9 +126,9 @@ def inspect_task(
     setup = load_skill(skill_block(loaded) if loaded else None, needs_grader)
     tools = []
     if _is_about_triggers(cases):
-        is_one = isinstance(neighbours, str | PathLike | Skill)
-        several: Any = [neighbours] if is_one else neighbours
-        others = map(_skill_of, several)
+        if isinstance(neighbours, str | PathLike | Skill):
+            neighbours = (neighbours,)
+        others = map(_skill_of, neighbours)
         skills = {other.slug: other for other in others if other.slug != own.slug}
         if loaded is not None:
             # the older text has the slug of the skill under test

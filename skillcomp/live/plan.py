@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from os.path import exists
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from skillcomp.errors import StudyError, literal, require_known, require_whole, suggest
 from skillcomp.io.files import INPUTS, JsonObject, digest, inside, is_below, leaves, read_own
@@ -19,7 +18,7 @@ from skillcomp.io.redaction import redact, redacted_content
 from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.io.task_suites import file_place, names_of_files
-from skillcomp.live.agents.agent import PAID, Agent, agent_version, whole_hash
+from skillcomp.live.agents.agent import Agent, agent_version, whole_hash
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
@@ -27,18 +26,8 @@ Texts = Text | Mapping[str, Text] | None  # One text for all skills, or one for 
 _ALIKE = 1.25  # a note is added if placebo and skill differ in length by more than this factor
 
 
-class Key(NamedTuple):
-    """The key that identifies a cell: agent, case, condition and repeat."""
-
-    agent: str
-    case_id: str
-    condition: str
-    repeat: int
-
-    @classmethod
-    def of(cls, row: JsonObject) -> Key:
-        """Return the key of a cell, from a row of the plan or from an attempt."""
-        return cls(row["agent"] or "", row["case_id"], row["condition"], row["repeat"])
+KEY = ("agent", "case_id", "condition", "repeat")  # these columns identify a cell
+key_of = itemgetter(*KEY)
 
 
 class PlannedCell(Record):
@@ -49,7 +38,7 @@ class PlannedCell(Record):
     attempt_id : str
         ``case_id/condition/repeat``, followed by the agent if the study has several.
     agent, skill, case_id, condition, repeat : str, str, str, str, int
-        The key of the cell, and the skill that its case belongs to.
+        What identifies the cell, and the skill that its case belongs to.
     loaded_skill : str or None
         Name of the text that is loaded; None for a baseline.
     """
@@ -68,43 +57,9 @@ class PlannedCell(Record):
         return f"{self.case_id} ({self.agent}, {self.condition}, repeat {self.repeat})"
 
     @property
-    def place(self) -> Key:
-        """The `Key` that identifies the cell."""
-        return Key.of(dict(self))
-
-
-class PlannedAgent(Record):
-    """The state of an agent when the study first used it, stored as a row of the table ``agents``.
-
-    Attributes
-    ----------
-    agent : str
-        Name of the agent.
-    model, family, settings, prompt_version : str or None
-        Attributes of the agent, and the hash of the template that loads a skill.
-    """
-
-    agent: str
-    model: str | None = None
-    family: str | None = None
-    settings: str | None = None
-    prompt_version: str | None = None
-
-
-@dataclass(slots=True)
-class Tried:
-    """Summary of the stored attempts at one cell.
-
-    Attributes
-    ----------
-    paid : tuple of str
-        Statuses of the paid replies, in order of time.
-    n_errors : int
-        Number of attempts without a paid reply.
-    """
-
-    paid: tuple[str, ...] = ()
-    n_errors: int = 0
+    def place(self) -> tuple[Any, ...]:
+        """Agent, case, condition and repeat, which identify the cell."""
+        return self.agent, self.case_id, self.condition, self.repeat
 
 
 @dataclass(frozen=True)
@@ -174,34 +129,32 @@ def make_plan(
         _require_no_secret(f"{place}: '{redact(text.text or '')[:200]}'", text.text or "")
         texts[slug, condition] = before or text
     agents_to_add = new_agents(store, agents)
-    planned = {Key.of(row): PlannedCell(**row) for row in store.records("plan")}
+    planned = {key_of(row): PlannedCell(**row) for row in store.records("plan")}
     names = [agent.name for agent in agents]
     places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
-    order = interleaved(places, names, conditions, repeats, seed=seed)
-    skill_by_key = {Key(*cell[1:]): cell[0] for cell in order}
     taken = {cell.attempt_id for cell in planned.values()}
     taken |= {row["attempt_id"] for row in store.rows("attempts", "attempt_id")}
-    several = len(names) > 1
-
-    def name_of(key: Key) -> str:
-        plain = f"{key.case_id}/{key.condition}/{key.repeat}"
-        return f"{plain}/{key.agent}" if several or plain in taken else plain
-
-    fresh = [
-        PlannedCell(
-            attempt_id=name_of(k),
-            skill=s,
-            loaded_skill=texts[s, k.condition].loaded_skill,
-            **k._asdict(),
+    cells = {}
+    for skill, agent, case_id, condition, repeat in interleaved(
+        places, names, conditions, repeats, seed=seed
+    ):
+        name = f"{case_id}/{condition}/{repeat}"
+        cell = PlannedCell(
+            attempt_id=f"{name}/{agent}" if len(names) > 1 or name in taken else name,
+            agent=agent,
+            skill=skill,
+            case_id=case_id,
+            condition=condition,
+            repeat=repeat,
+            loaded_skill=texts[skill, condition].loaded_skill,
         )
-        for k, s in skill_by_key.items()
-        if k not in planned
-    ]
+        cells[cell.place] = cell
+    fresh = [cell for key, cell in cells.items() if key not in planned]
     store.append("arms", [text for at, text in texts.items() if at not in recorded])
     store.append("agents", agents_to_add)
     store.append("plan", fresh)
-    cells = [cell for key, cell in planned.items() if key in skill_by_key] + fresh
-    return Plan(tuple(cells), cases_by_id(suites), texts)
+    earlier = [cell for key, cell in planned.items() if key in cells]
+    return Plan((*earlier, *fresh), cases_by_id(suites), texts)
 
 
 def cases_by_id(suites: Iterable[Suite]) -> dict[str, Case]:
@@ -256,19 +209,22 @@ def _require_no_secret(what: str, text: str) -> None:
         )
 
 
-def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[PlannedAgent]:
-    """Return the agents that the store does not know; raise if a known agent has changed."""
-    recorded = {row["agent"]: PlannedAgent(**row) for row in store.records("agents")}
+def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[JsonObject]:
+    """Return a row of the table ``agents`` for each agent that the store does not know.
+
+    A row has name, model, family and settings of the agent, and the hash of the template that loads
+    a skill. Raise if a known agent has changed.
+    """
+    recorded = {row["agent"]: row for row in store.records("agents")}
     new = []
     for agent in agents:
         about = {name: getattr(agent, name) for name in ("model", "family", "settings")}
-        # the record in the store contains no secrets, so compare without them
-        row = PlannedAgent(
-            agent=agent.name, prompt_version=agent_version(), **redacted_content(about)
-        )
-        before = recorded.get(agent.name, row)
-        require_unchanged("agent", agent.name, before, row, ("model", "settings", "prompt_version"))
-        new += [row] if before is row else []
+        # the row in the store contains no secrets, so compare without them
+        about = redacted_content({"agent": agent.name, **about, "prompt_version": agent_version()})
+        if before := recorded.get(agent.name):
+            require_unchanged("agent", before, about, ("model", "settings", "prompt_version"))
+        else:
+            new.append(about)
     return new
 
 
@@ -299,31 +255,23 @@ def interleaved(
                 yield skill, agent, case_id, condition, repeat
 
 
-def tries(store: RunStore) -> dict[Key, Tried]:
-    """Return a summary of the attempts at each cell in the store; perturbed copies are left out."""
-    columns = [*Key._fields, "status", "perturbation", "source_attempt_id"]
-    tried_by_key: defaultdict[Key, Tried] = defaultdict(Tried)
-    for row in store.rows("attempts", *columns):
-        if row["perturbation"] is not None or row["source_attempt_id"] is not None:
-            continue
-        key = Key.of(row)
-        if row["status"] in PAID:
-            tried_by_key[key].paid += (sys.intern(row["status"]),)
-        else:
-            tried_by_key[key].n_errors += 1
-    return tried_by_key
+def own_attempts(store: RunStore, *columns: str) -> Iterator[JsonObject]:
+    """Yield the given columns (default: all) of the attempts that are no perturbed copies."""
+    marks = ("perturbation", "source_attempt_id")
+    rows = store.rows("attempts", *columns, *marks) if columns else store.rows("attempts")
+    return (row for row in rows if all(row[mark] is None for mark in marks))
 
 
 def require_unchanged(
-    kind: str, who: str, before: Record, present: Record, names: Iterable[str]
+    kind: str, before: JsonObject, present: JsonObject, names: Iterable[str]
 ) -> None:
     """Raise if an agent or grader has changed but still has its old name."""
     what = "Answers" if kind == "agent" else "Verdicts"
     for name in names:
-        if (was := getattr(before, name)) != (now := getattr(present, name)):
+        if (was := before.get(name)) != (now := present[name]):
             raise StudyError(
-                f"{kind} '{who}': {name} is now {now}, the study was begun with {was}. {what} of "
-                f"two settings are two {kind}s: give this one another name=."
+                f"{kind} '{present[kind]}': {name} is now {now}, the study was begun with {was}. "
+                f"{what} of two settings are two {kind}s: give this one another name=."
             )
 
 

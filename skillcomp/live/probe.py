@@ -26,7 +26,7 @@ from skillcomp.live.graders.grader import GraderWarning, LiveGrader, agent_of
 from skillcomp.live.graders.task_graders import Contains, Pytest
 from skillcomp.live.graders.traces import WITHOUT_RUN, grade_trace, rule_name, usage
 from skillcomp.planning.cost import cost_estimate, cost_total
-from skillcomp.records import Attempt, Case, Check, Skill, Suite
+from skillcomp.records import Attempt, Case, Check, Skill
 
 REFUSAL = (
     "This cannot be done as asked: what the task needs does not exist, so any result would be "
@@ -176,8 +176,15 @@ def probe(
 
 def _probed_cases(store: RunStore) -> list[_Probed]:
     suites = store.suites.values()
-    references = {c.case_id: _reference(store, suite, c) for suite in suites for c in suite.cases}
-    others = [(s.skill, references[c.case_id]) for s in suites for c in s.cases]
+    gold = reversed(gold_answers(suites, None))
+    # the first gold answer of a case that passes all its labelled checks
+    references: dict[str, str | None] = {
+        a.case_id: a.answer for a in gold if all(a.labels.values())
+    }
+    for suite in (suite for suite in suites if suite.kind == "tasks"):
+        folder = (store.path / suite.path).parent
+        references |= {c.case_id: reference_of(folder, c) for c in suite.cases}
+    others = [(s.skill, references.get(c.case_id)) for s in suites for c in s.cases]
     about_others: list[str | None]
     cases = []
     for suite in suites:
@@ -189,19 +196,11 @@ def _probed_cases(store: RunStore) -> list[_Probed]:
                 "empty": "",
                 "skill_text": skill.text or skill.body or None,
                 "other_reference": about_others[position % len(about_others)],
-                "reference": references[case.case_id],
+                "reference": references.get(case.case_id),
                 "refusal": own if isinstance(own, str) else REFUSAL,
             }
             cases.append(_Probed(case, skill, answers, bool(own), {}))
     return cases
-
-
-def _reference(store: RunStore, suite: Suite, case: Case) -> str | None:
-    if suite.kind == "tasks":
-        return reference_of((store.path / suite.path).parent, case)
-    alone = suite.model_copy(update={"cases": (case,)})
-    answers = (gold.answer for gold in gold_answers([alone], None) if all(gold.labels.values()))
-    return next(answers, None)
 
 
 def _judges(store: RunStore, cases: Sequence[_Probed]) -> tuple[JsonObject, str]:

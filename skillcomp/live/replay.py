@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, Unpack
 
-from skillcomp.errors import AgentError, GraderError, SkillcompError, suggest
+from skillcomp.errors import AgentError, GraderError, SkillcompError, require_known
+from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Asked, BaseAgent, Cell, Reply, settings_json
 from skillcomp.live.graders.comprehension import gives_condition_away
 from skillcomp.live.graders.grader import BaseGrader, Grading, Place, on_check
+from skillcomp.live.plan import own_attempts
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
 _FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", "settings"))
@@ -40,12 +43,11 @@ class ReplayAgent(BaseAgent):
     def __init__(
         self, store: RunStore, *, agent: str | None = None, name: str | None = None
     ) -> None:
-        table = as_store(store).rows("attempts")
-        rows = [r for r in table if r["perturbation"] is None and r["source_attempt_id"] is None]
+        rows = list(own_attempts(as_store(store)))
         recorded = (str(row["agent"]) for row in rows)
         chosen = one_of_recorded(f"ReplayAgent: {store!r}", "answers", "agent", agent, recorded)
         rows = [row for row in rows if str(row["agent"]) == chosen]
-        self._rows: dict[Hashable, dict[str, Any]] = {}
+        self._rows: dict[Cell, JsonObject] = {}
         for row in rows:
             # if a cell has several attempts, prefer one with the status ok
             key = Cell(row["case_id"], row["condition"], row["repeat"])
@@ -79,16 +81,13 @@ def one_of_recorded(
 ) -> str:
     """Return the recorded name to replay: `name` if it is given, otherwise the only one."""
     recorded = sorted(set(names))
-    listed = ", ".join(recorded)
     if not recorded:
         raise error(f"{place} holds no {what}.")
-    if name is None and len(recorded) > 1:
-        raise error(f"{place} holds {what} of {listed}; name one by {key}=.")
-    chosen = name or recorded[0]
-    if chosen not in recorded:
-        there_are = f"there are {listed}.{suggest(chosen, recorded)}"
-        raise error(f"{place} holds no {what} of '{chosen}'; {there_are}")
-    return chosen
+    if name is not None:
+        require_known(f"{place} holds no {what} of", name, recorded, error, label="there")
+    elif len(recorded) > 1:
+        raise error(f"{place} holds {what} of {', '.join(recorded)}; name one by {key}=.")
+    return name or recorded[0]
 
 
 # these columns together identify an answer of an agent
@@ -149,18 +148,13 @@ class ReplayGrader(BaseGrader):
         self.model, self.family = first["grader_model"], first["grader_family"]
         self.version = first["grader_version"]
         self.settings = settings_json(replay=chosen, round=round)
-        self._verdicts: dict[str, dict[str, dict[str, Any]]] = {}
+        self._verdicts: defaultdict[str, dict[str, JsonObject]] = defaultdict(dict)
         for row in rows:
-            self._verdicts.setdefault(row["attempt_id"], {})[row["check_id"]] = row
-        # the attempt_id by place, by place and answer, and by place, answer and agent
-        self._recorded: dict[tuple[Any, ...], str] = {}
-        for row in store.rows("attempts"):
+            self._verdicts[row["attempt_id"]][row["check_id"]] = row
+        self._recorded: defaultdict[tuple[Any, ...], list[JsonObject]] = defaultdict(list)
+        for row in store.rows("attempts", "attempt_id", "answer", "agent", *_PLACE):
             if row["attempt_id"] in self._verdicts and row["answer"] is not None:
-                at = tuple(map(row.get, _PLACE))
-                text = (*at, row["answer"])
-                self._recorded |= dict.fromkeys(
-                    (at, text, (*text, row["agent"])), row["attempt_id"]
-                )
+                self._recorded[tuple(map(row.get, _PLACE))].append(row)
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -169,18 +163,16 @@ class ReplayGrader(BaseGrader):
 
         The verdict on a check without a record has status ``error`` and the reason in ``raw``.
         """
-        at = tuple(getattr(attempt, name) for name in _PLACE)
-        text = (*at, attempt.answer)
-        attempt_id = self._recorded.get((*text, attempt.agent), self._recorded.get(text, ""))
-        rows = self._verdicts.get(attempt_id, {})
-        is_other = not attempt_id and at in self._recorded
+        recorded = self._recorded.get(tuple(getattr(attempt, name) for name in _PLACE), [])
+        same = [row for row in recorded if row["answer"] == attempt.answer]
+        # the sort is stable, so the last answer of the same agent comes last
+        same.sort(key=lambda row: row["agent"] == attempt.agent)
+        rows = self._verdicts[same[-1]["attempt_id"]] if same else {}
+        is_other = recorded and not same
         reason = "not recorded: the answer is another one" if is_other else "not recorded"
         about = self.about(attempt, place)
-        identity: dict[str, Any] = {
-            "attempt_id": attempt.attempt_id,
-            "grader": self.name,
-            "round": place.get("round", 1),
-        }
+        identity = {name: about[name] for name in ("attempt_id", "grader")}
+        identity["round"] = place.get("round", 1)
         verdicts = (
             Verdict(**{**rows[check.check_id], **identity})
             if check.check_id in rows

@@ -7,7 +7,6 @@ grade each stored answer once, or compare answers in pairs.
 from __future__ import annotations
 
 import json
-import logging
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,6 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError, plural, require_known, require_whole, suggest
-from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
@@ -36,8 +34,8 @@ from skillcomp.live.agents.agent import (
     attribute_of,
     whole_hash,
 )
-from skillcomp.live.engine import KEPT, Engine, Judging, Recorder, do_stage
-from skillcomp.live.graders.comprehension import PairwiseGrader, read_comparison
+from skillcomp.live.engine import GOLD, KEPT, Engine, Judging, Recorder, Ruling, Tally, do_stage
+from skillcomp.live.graders.comprehension import PairwiseGrader
 from skillcomp.live.graders.gold_answers import (
     KEY,
     PREFIX,
@@ -47,6 +45,7 @@ from skillcomp.live.graders.gold_answers import (
 )
 from skillcomp.live.graders.grader import (
     ASKED_AGAIN,
+    COMPARATOR,
     ITEM_LENGTH,
     GraderWarning,
     Judge,
@@ -58,17 +57,15 @@ from skillcomp.live.plan import (
     Plan,
     PlannedCell,
     Text,
-    Tried,
     cases_by_id,
     input_files,
     make_plan,
     require_distinct,
     require_unchanged,
     require_unedited,
-    tries,
 )
-from skillcomp.live.status import most_frequent, status
-from skillcomp.records import Attempt, Case, Record, Skill, Suite, Verdict
+from skillcomp.live.status import compare_works, most_frequent, run_works, status
+from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
 
 _FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
 
@@ -97,9 +94,9 @@ def run(
     store : RunStore
         The study. No other process may write to it during the run.
     suites : iterable or mapping, optional
-        The suites to ask. Each is a suite of the store, its slug, or a file, which is then added to
-        the store. Default: all suites of the store. The skill of each suite must be in the store
-        (`RunStore.add_skill`).
+        The suites to ask. Each is a suite of the store (its ``cases`` can be a selection), its
+        slug, or a file, which is then added to the store. Default: all suites of the store. The
+        skill of each suite must be in the store (`RunStore.add_skill`).
     agents : sequence of Agent
         The agents to ask, each with a different name.
     conditions : sequence of str, default ("baseline", "skill")
@@ -180,6 +177,7 @@ class AnswerWork(Engine):
     """The work of one call of `run`: it sends the prompts of the cells and records the answers."""
 
     stage, warning = "run", StudyWarning
+    paid_tables = ("attempts", "surplus", "unreadable")
     stop_note, unit = "What was answered is kept; start again later.", "question"
 
     def __init__(
@@ -189,15 +187,19 @@ class AnswerWork(Engine):
         agents: Sequence[Agent],
         settings: JsonObject,
     ) -> None:
-        super().__init__(store, agents, settings, Counter(cell.agent for cell in plan.cells))
+        works, failures = run_works(store)
+        done = set().union(*(work.done for work in works.values()))
+        self.n_errors = Counter(failure.job for failure in failures)
+        self.open_cells = [cell for cell in plan.cells if cell.place not in done]
+        n_wanted = Counter(cell.agent for cell in plan.cells)
+        n_open = Counter(cell.agent for cell in self.open_cells)
+        template = agent_version()
+        super().__init__(
+            store,
+            settings,
+            [Tally(a, a.settings, template, n_wanted[a.name], n_open[a.name]) for a in agents],
+        )
         self.plan = plan
-        earlier = tries(store)
-        tried = {cell.place: earlier.get(cell.place, Tried()) for cell in plan.cells}
-        self.open_cells = [cell for cell in plan.cells if not tried[cell.place].paid]
-        self.n_open = Counter(cell.agent for cell in self.open_cells)
-        # the dict has an entry for every cell from the start, so that it does not grow later
-        self.n_errors = {place: summary.n_errors for place, summary in tried.items()}
-        self.agents = {agent.name: agent for agent in agents}
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
 
@@ -205,20 +207,10 @@ class AnswerWork(Engine):
         """Ask the open cells, in the planned order."""
         await self.do_all(self.open_cells, len(self.plan.cells), "answers")
 
-    def identity(self, participant: Any) -> JsonObject:
-        """Return the settings of an agent, and the version of the text that loads a skill."""
-        return {"settings": participant.settings, "prompt_version": agent_version()}
-
-    def paid_rows(self) -> Iterable[JsonObject]:
-        """Return the answers of all agents, and unreadable and surplus replies."""
-        costs = self.store.rows("attempts", "cost_usd", "perturbation")
-        yield from (row for row in costs if row["perturbation"] is None)
-        for table in ("surplus", "unreadable"):
-            yield from self.store.records(table)
-
     async def work_on(self, job: PlannedCell) -> bool:
         """Ask one cell and record the reply; return whether the cell now has an answer."""
-        reply = await Recorder(self, self.agents[job.agent], job, self.stop).ask(
+        agent = self.tallies[job.agent].who
+        reply = await Recorder(self, agent, job, self.stop).ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],
             cell=Cell(job.case_id, job.condition, job.repeat, self.files[job.case_id]),
@@ -229,16 +221,16 @@ class AnswerWork(Engine):
 
     async def record_reply(self, job: PlannedCell, reply: Reply, started: datetime) -> None:
         """Store the reply to the question of a cell as an attempt."""
-        self.tallies[job.agent].add(reply)
-        agent = self.agents[job.agent]
+        tally = self.tallies[job.agent]
+        tally.add(reply)
         # the attempt_id of an error gets a suffix, because the cell is asked again
         ending = "" if reply.status in PAID else f"/error-{self.n_errors[job.place] + 1}"
         fields = job.model_dump() | reply.model_dump(include=_FROM_REPLY)
         fields["attempt_id"] += ending
         attempt = Attempt(
             **fields,
-            agent_model=reply.model or agent.model,
-            agent_family=agent.family,
+            agent_model=reply.model or tally.who.model,
+            agent_family=tally.who.family,
             started_at=started,
         )
         if reply.cost_upper_usd is not None:
@@ -248,8 +240,7 @@ class AnswerWork(Engine):
             await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
         if reply.status in PAID:
-            self.n_open[job.agent] -= 1
-            self.progress_bar.update()
+            tally.n_open -= 1
         else:
             self.n_errors[job.place] += 1
         if cost := sum(tally.cost_usd for tally in self.tallies.values()):
@@ -261,7 +252,8 @@ class AnswerWork(Engine):
         slugs = {text.loaded_skill for text in texts if text.loaded_skill and text.text is None}
         with_files = sorted(slug for slug in slugs if skills.get(slug, {}).get("tree"))
         n_cases = sum(map(bool, self.files.values()))
-        for name, agent in self.agents.items():
+        for name, tally in self.tallies.items():
+            agent = tally.who
             if attribute_of(agent, "is_recording"):
                 continue
             limits = []
@@ -275,7 +267,7 @@ class AnswerWork(Engine):
 
     def messages(self) -> Iterable[str]:
         """Return warnings about open cells, empty answers, retries and imperfect placebos."""
-        if n_open := self.n_open.total():
+        if n_open := self.n_open:
             causes = f" after errors{most_frequent(self.store, 'run')}"
             why = f" ({self.stopped})" if self.stopped else causes
             yield (
@@ -300,7 +292,9 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
     if isinstance(suite, Suite):
         inside = store.suites.get(suite.slug)
         if inside is not None and inside.sha256 == suite.sha256:
-            return inside
+            ids = {case.case_id for case in suite.cases}
+            cases = tuple(case for case in inside.cases if case.case_id in ids)
+            return inside.model_copy(update={"cases": cases})
         if suite.path and Path(suite.path).exists():
             return store.add_suite(suite.path, slug=suite.slug)
         raise StudyError(
@@ -315,11 +309,6 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
             f"({', '.join(store.suites) or 'which has none'}).{suggest(str(suite), store.suites)}"
         )
     return store.add_suite(suite)
-
-
-_log = logging.getLogger("skillcomp.live")
-_TABLES = ("gold_verdicts", "verdicts")
-_ABOUT_GRADER = ("version", "kind", "model", "family")
 
 
 def grade(
@@ -416,8 +405,7 @@ def grade(
     require_unedited(store, carrying)
     warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
-        cases, skills = cases_by_id(suites), store.skills
-        items = {}
+        cases, skills, items = cases_by_id(suites), store.skills, []
         for attempt in store.records("attempts"):
             answered = attempt.status == "ok" and attempt.answer is not None
             # some graders count attempts that exceeded their time limit as a fail
@@ -430,21 +418,21 @@ def grade(
                     f"'{attempt.skill}' is not in the store; add the suite and the skill first."
                 )
             if case.checks:
-                items[attempt.attempt_id] = Item(attempt, case, skills[attempt.skill])
+                items.append(Item(attempt, case, skills[attempt.skill]))
         settle_graders(store, graders, round)
         study = {"round": round, "seed": seed}
         works = []
         for grader in graders:
             # a grader may choose its own checks, also for attempts that exceeded their time limit
-            of = getattr(grader, "checks_of", None)
-            own = [item for item in items.values() if of or item.attempt.status == "ok"]
-            if of is not None:
-                chosen = ((item, of(item.attempt, item.case)) for item in own)
+            if of := getattr(grader, "checks_of", None):
+                chosen = ((item, of(item.attempt, item.case)) for item in items)
                 own = [
                     replace(item, case=item.case.model_copy(update={"checks": checks}))
                     for item, checks in chosen
                     if checks
                 ]
+            else:
+                own = [item for item in items if item.attempt.status == "ok"]
             works.append(Gradings(store, grader, own, answers, min_gold_agreement, study))
         do_stage(works, budget_usd, concurrency, progress)
     return status(store)
@@ -493,13 +481,17 @@ class Item:
         """The column that identifies the answer in the table of replies."""
         return {"attempt_id": self.key}
 
+    @property
+    def answers(self) -> Sequence[str | None]:
+        """The answer."""
+        return (self.attempt.answer,)
+
 
 class Gradings(Judging):
     """The work of one grader in one round: gold answers first, then the answers of the study."""
 
     stop_note, unit, units = "What was graded is kept; start again later.", "grading", "gradings"
-    stage, reply_table = "grade", "replies"
-    result_columns = ("verdicts", "attempt_id", "check_id", "status", "graded_at")
+    stage, paid_tables = "grade", ("replies",)
     warning_parts = (
         "answers are not graded",
         "gradings failed",
@@ -521,9 +513,6 @@ class Gradings(Judging):
         super().__init__(store, grader, items, study | own)
         self.answers, self.least = answers, least
         self.round = self.grader_columns["round"] = study["round"]
-        # for each attempt_id, the check_ids with a verdict
-        self.done: defaultdict[str, set[str]] = defaultdict(set)
-        self.table = "verdicts"
 
     def key_of(self, row: JsonObject) -> str:
         """Return the key of a grading, its attempt_id, from a row of the table of replies."""
@@ -531,13 +520,11 @@ class Gradings(Judging):
 
     async def do_open_jobs(self) -> None:
         """Grade the gold answers, then the answers of the study."""
-        # the replies of a malformed grading are not used again, so the grader is asked again
-        self.take_replies(self._malformed_at())
         if self.answers:
             await self._grade_gold()
         if not self.stop.reason:
             n_open = await self._grade_all(self.jobs, "verdicts", f"verdicts of {self.grader.name}")
-            self.n_open[self.grader.name] = n_open + len(self.malformed)
+            self.tally.n_open = n_open + len(self.malformed)
 
     async def _grade_gold(self) -> None:
         cases = {c.case_id: (c, s.skill) for s in self.store.suites.values() for c in s.cases}
@@ -545,44 +532,40 @@ class Gradings(Judging):
         for answer in self.answers:
             case, slug = cases[answer.case_id]
             items.append(Item(answer.attempt(slug), case, self.store.skills[slug]))
-        n_open = await self._grade_all(items, "gold_verdicts", f"gold for {self.grader.name}")
+        n_open = await self._grade_all(items, GOLD, f"gold for {self.grader.name}")
         if n_open and self.budget.exhausted:
             self.stop.ask(self.budget.exhausted)
         if self.stop.reason and n_open:
             return
-        own = [Verdict.model_validate(row) for row in self.own_rows("gold_verdicts")]
+        own = [Verdict.model_validate(row) for row in self.own_rows(GOLD)]
         agreement = gold_agreement(self.answers, own)
         self.gold = agreement.fields()
-        _log.info("grader %s: %s", self.grader.name, agreement)
-        message = f"{self.grader.name}: {agreement}"
-        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.progress).close()
         message = f"grader '{self.grader.name}': {agreement}"
-        none = "No answer of the study was graded."
-        if self.least is not None and agreement.n_missing >= max(agreement.n, 1):
-            raise GraderError(f"{message}. {none}")
-        if self.least is not None and agreement.share < self.least:
+        tqdm(total=0, desc=message, bar_format="{desc}", disable=not self.progress).close()
+        is_unknown = agreement.n_missing >= max(agreement.n, 1)
+        if self.least is not None and (is_unknown or agreement.share < self.least):
+            differing = "; ".join(agreement.differing)
             raise GraderError(
-                f"{message}; at least {self.least:g} is asked for. {none} It differs at: "
-                f"{'; '.join(agreement.differing)}."
+                f"{message}; at least {self.least:g} is asked for. No answer of the study was "
+                f"graded.{f' It differs at: {differing}.' if differing else ''}"
             )
-
-    def _malformed_at(self) -> dict[str, datetime]:
-        """Return the time of the last malformed verdict on each attempt, by attempt_id."""
-        times: dict[str, datetime] = {}
-        for row in (row for table in _TABLES for row in self.own_rows(table)):
-            at = row.get("graded_at")
-            if self.agent and row["status"] == "malformed" and at is not None:
-                at = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-                times[row["attempt_id"]] = max(times.get(row["attempt_id"], at), at)
-        return times
 
     async def _grade_all(self, items: Sequence[Item], table: str, title: str) -> int:
         """Grade the items that lack a verdict in `table`; return how many are still open."""
-        self.table, self.done, pending = table, defaultdict(set), []
-        for row in self.own_rows(table):
+        self.table = table
+        # for each attempt_id: the check_ids with a verdict, and the time of a malformed one
+        self.done: defaultdict[str, set[str]] = defaultdict(set)
+        malformed_at: dict[str, datetime] = {}
+        # read only some columns of the verdicts, because their table can be long
+        columns = () if table == GOLD else ("attempt_id", "check_id", "status", "graded_at")
+        for row in self.own_rows(table, *columns):
             if row["status"] != "malformed" or not self.agent:
                 self.done[row["attempt_id"]].add(row["check_id"])
-        by_key = {item.key: item for item in items}
+            elif row.get("graded_at") is not None:
+                malformed_at[row["attempt_id"]] = pd.Timestamp(row["graded_at"])
+        # the replies of a malformed grading are not used again, so the grader is asked again
+        self.take_replies(malformed_at)
+        by_key, pending = {item.key: item for item in items}, []
         n_checks = {item.key: len(item.case.checks) for item in items}
         for name, item, order in blind(n_checks, seed=self.study["seed"]):
             check_ids = {check.check_id for check in by_key[name].case.checks}
@@ -590,9 +573,8 @@ class Gradings(Judging):
                 pending.append(replace(by_key[name], item=item, order=order))
         return await self.do_all(pending, len(items), title)
 
-    async def work_on(self, job: Item) -> bool:
-        """Grade one answer and store the verdicts; return whether its grading is done."""
-        grader = self.asking(job)
+    async def judge(self, grader: LiveGrader, job: Item) -> Ruling:
+        """Grade one answer; only verdicts that are not stored yet are returned."""
         grading = await grader.grade(
             job.attempt,
             job.case,
@@ -604,20 +586,13 @@ class Gradings(Judging):
         )
         statuses, done = {v.status for v in grading.verdicts}, self.done[job.key]
         fresh = [v for v in grading.verdicts if v.status != "error" and v.check_id not in done]
-        await self.ledger.write(self.table, fresh)
-        ok, problems = "error" not in statuses, list[str]()
-        if ok and self.agent is None:
-            self.tallies[self.grader.name].add(Reply(model=self.grader.model))
-        elif ok and "malformed" in statuses:
-            problems = list(grading.problems) or ["no reason is known"]
-        if self.table == "verdicts":
-            self.malformed |= {job.key} if problems else set()
-            self.n_given_away += ok and grading.gives_away is not None
-            self.n_addressing += ok and addresses_grader(job.attempt.answer or "") is not None
+        problems: Sequence[str] = ()
+        if self.agent is not None and "malformed" in statuses:
+            problems = grading.problems or ["no reason is known"]
         last = Reply(error=next((verdict.raw for verdict in grading.verdicts), None))
         if grading.replies:  # a grader without an agent has no replies
             last = grading.replies[-1]
-        return self.is_over(job.key, last, problems, ok=ok)
+        return Ruling(fresh, last, "error" not in statuses, problems, grading.gives_away)
 
 
 def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: object) -> None:
@@ -637,59 +612,31 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
     require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
 
 
-class PlannedGrader(Record):
-    """Identity of a grader when its grading starts; one line of the store's table ``graders``.
-
-    Attributes
-    ----------
-    grader, version : str, str or None
-        Name and version of the grader. Frames keep the verdicts of different versions apart.
-    round : int or None
-        Number of the round for a grader without an agent (such as a replayed grader), because its
-        model can differ between rounds. None for a grader with an agent, because the agent must
-        not change between rounds.
-    kind, model, family : str or None
-        Kind of the grader, its model and the family of this model.
-    settings : str or None
-        Settings of the grader's agent (or of the grader, if it has none), as JSON.
-    """
-
-    grader: str
-    version: str | None = None
-    round: int | None = None
-    kind: str | None = None
-    model: str | None = None
-    family: str | None = None
-    settings: str | None = None
-
-
 def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) -> None:
     """Record the graders; raise if one has another model, family or settings than in its record.
 
-    The caller must hold the writer's lock of the store (`RunStore.writer`).
+    A row of the table ``graders`` has name, version, kind, model, family and settings of a grader:
+    those of its agent, if it has one. ``round`` is None for a grader with an agent, because the
+    agent must not change between rounds; the model of a replayed grader can. The caller must hold
+    the writer's lock of the store (`RunStore.writer`).
     """
-    recorded = [PlannedGrader(**row) for row in store.records("graders")]
-    new = []
+    recorded, new = list(store.records("graders")), []
     for grader in graders:
         agent = agent_of(grader)
-        planned = PlannedGrader(
-            grader=grader.name,
-            round=round if agent is None else None,
-            settings=redacted_content(getattr(agent or grader, "settings", None)),
-            **{name: redacted_content(getattr(grader, name)) for name in _ABOUT_GRADER},
-        )
-        who = (planned.grader, planned.version)
+        own_round = round if agent is None else None
+        about: JsonObject = {"grader": grader.name, "version": grader.version, "round": own_round}
+        about |= {name: getattr(grader, name) for name in ("kind", "model", "family")}
+        about["settings"] = getattr(agent or grader, "settings", None)
+        about = redacted_content(about)
         before = [
-            earlier
-            for earlier in recorded
-            if (earlier.grader, earlier.version) == who
-            and (earlier.round == planned.round or None in (earlier.round, planned.round))
+            row
+            for row in recorded
+            if (row["grader"], row.get("version")) == (about["grader"], about["version"])
+            and (row.get("round") == own_round or None in (row.get("round"), own_round))
         ]
-        for earlier in before:
-            names = ("model", "family", "settings")
-            require_unchanged("grader", planned.grader, earlier, planned, names)
-        if planned not in before:
-            new.append(planned)
+        for row in before:
+            require_unchanged("grader", row, about, ("model", "family", "settings"))
+        new += [] if about in before else [about]
     store.append("graders", new)
 
 
@@ -793,6 +740,11 @@ class OrderedPair:
         return {"order": self.order, "first": first, "second": second}
 
     @property
+    def answers(self) -> Sequence[str | None]:
+        """Both answers."""
+        return (self.first.answer, self.second.answer)
+
+    @property
     def item(self) -> str:
         """Name of the ordered pair in prompts: a hash of `key`, which hides the conditions."""
         return whole_hash(self.key)[:ITEM_LENGTH]
@@ -802,8 +754,8 @@ class Comparisons(Judging):
     """The work of one grader, which compares each pair of answers once in each order."""
 
     stop_note, unit = "What was compared is kept; start again later.", "comparison"
-    stage, reply_table, units = "compare", "comparisons", "comparisons"
-    result_columns = ("pairwise", "order", "first", "second")
+    stage, paid_tables = "compare", ("comparisons",)
+    table, units = "pairwise", "comparisons"
     warning_parts = (
         "comparisons are not made",
         "failed",
@@ -819,9 +771,9 @@ class Comparisons(Judging):
     async def do_open_jobs(self) -> None:
         """Compare the ordered pairs that have neither a judgement nor a refusal."""
         self.take_replies({})
-        done = {self.key_of(row) for row in self.own_rows("pairwise")}
-        done |= {key for key, replies in self.replies.items() if replies[-1].status == "refused"}
-        pending = [pair for pair in self.jobs if pair.key not in done]
+        two = frozenset((self.study["condition"], self.study["against"]))
+        work = compare_works(self.store)[0][self.grader.name, self.grader.version, two]
+        pending = [pair for pair in self.jobs if tuple(pair.columns.values()) not in work.done]
         each = ASKED_AGAIN + 1
         for pair in pending:
             # The grader continues with the stored replies of the last try. If this try has all of
@@ -829,27 +781,20 @@ class Comparisons(Judging):
             replies = self.replies[pair.key]
             last = replies[(len(replies) - 1) // each * each :]
             over = len(last) == each and last[-1].status in ("ok", "truncated")
-            is_unread = over and read_comparison(last[-1].answer or "", pair.item)[1]
+            is_unread = over and COMPARATOR.read(last[-1].answer or "", pair.item)[1]
             self.replies[pair.key] = [] if is_unread else last
         n_open = await self.do_all(pending, len(self.jobs), f"comparisons of {self.grader.name}")
-        self.n_open[self.grader.name] = n_open + len(self.malformed)
+        self.tally.n_open = n_open + len(self.malformed)
 
-    async def work_on(self, job: OrderedPair) -> bool:
-        """Compare one pair in one order and store the judgement; return whether the job is done."""
-        grader = self.asking(job)
+    async def judge(self, grader: PairwiseGrader, job: OrderedPair) -> Ruling:
+        """Compare one pair in one order."""
         comparison = await grader.compare(
             job.first, job.second, job.case, item=job.item, order=job.order
         )
-        if comparison.judgement is not None:
-            await self.ledger.write("pairwise", [comparison.judgement])
+        records = [] if comparison.judgement is None else [comparison.judgement]
         last = comparison.replies[-1]
         ok = last.status in KEPT
-        if comparison.problems:
-            self.malformed.add(job.key)
-        self.n_given_away += ok and comparison.gives_away is not None
-        answers = (job.first.answer, job.second.answer)
-        self.n_addressing += ok and any(addresses_grader(answer or "") for answer in answers)
-        return self.is_over(job.key, last, comparison.problems, ok=ok)
+        return Ruling(records, last, ok, comparison.problems, comparison.gives_away)
 
 
 def _ordered_pairs(
@@ -868,23 +813,23 @@ def _ordered_pairs(
     if condition == reference:
         raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
     cases = cases_by_id(store.suites.values())
-    sides: dict[str, dict[tuple[Any, ...], Attempt]] = {condition: {}, reference: {}}
+    sides: defaultdict[tuple[Any, ...], dict[str, Attempt]] = defaultdict(dict)
     for attempt in attempts:
-        if attempt.condition in sides and attempt.status == "ok" and attempt.answer is not None:
-            if attempt.case_id not in cases:
-                raise StudyError(
-                    f"attempt '{attempt.attempt_id}': its case '{attempt.case_id}' is not in the "
-                    "store; add the suite first."
-                )
+        if attempt.status == "ok" and attempt.answer is not None:
             place = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
-            sides[attempt.condition].setdefault(place, attempt)
-    ours, theirs = sides.values()
-    both = [(attempt, theirs[at]) for at, attempt in ours.items() if at in theirs]
+            sides[place].setdefault(attempt.condition, attempt)
+    both = [(o[condition], o[reference]) for o in sides.values() if {condition, reference} <= {*o}]
     if not both:
         raise StudyError(
             f"{store.path}: no case has an answer with status ok under both '{condition}' and "
             f"'{reference}' with one repeat number of one agent."
         )
+    for mine, _ in both:
+        if mine.case_id not in cases:
+            raise StudyError(
+                f"attempt '{mine.attempt_id}': its case '{mine.case_id}' is not in the store; add "
+                "the suite first."
+            )
     skills = {mine.skill for mine, _ in both}
     require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
     return [

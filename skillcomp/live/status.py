@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -17,12 +18,10 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import PAID
-from skillcomp.live.plan import Key, Tried, tries
+from skillcomp.live.plan import KEY, key_of, own_attempts
 
 # Matches the parts of a message that differ from try to try: ids, counts and times.
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
-_Pair = tuple[str, str]  # an agent and a condition
-_GraderVersion = tuple[str, str | None, int]  # name, version and round of a grader
 _COLUMNS = {
     "stage": "str",
     "name": "str",
@@ -81,15 +80,28 @@ def status(store: RunStore) -> pd.DataFrame:
     ...     len(status(RunStore(folder)))
     0
     """
-    rows = [*_run_rows(as_store(store)), *_grade_rows(store), *_comparison_rows(store)]
+    rows = [work.row() for stage in _STAGES for work in stage(as_store(store))[0].values()]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 
 @dataclass
-class _RowTotals:
-    """Data collected for one row of `status`: models, dollars and, for a grader, verdicts."""
+class _Work:
+    """What one agent or grader did in a stage: the data for one row of `status`.
 
-    verdicts: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    A job is a cell, an answer to grade or an ordered pair of answers. `outcomes` holds the jobs of
+    which a try had the outcome ``ok``, ``not_ok`` or ``failed``.
+    """
+
+    stage: str
+    name: str
+    condition: str | None = None
+    round: int | None = None
+    n_wanted: int | None = None
+    gold_agreement: float | None = None
+    batches: str | None = None
+    n_empty: int = 0
+    n_addressing: int = 0
+    outcomes: defaultdict[str, set[Any]] = field(default_factory=lambda: defaultdict(set))
     models: set[str] = field(default_factory=set)
     cost_usd: float = math.nan
 
@@ -100,165 +112,173 @@ class _RowTotals:
         if model:
             self.models.add(model)
 
-    def row(self, stage: str, name: str, **more: Any) -> JsonObject:
-        """Return a row of `status`; columns that are not passed are None."""
-        totals = {"cost_usd": self.cost_usd, "models": ", ".join(sorted(self.models)) or None}
-        return {"stage": stage, "name": name, **totals, **more}
-
     @property
-    def malformed(self) -> set[str]:
-        """The attempt_ids with a malformed verdict that no later verdict has replaced."""
-        return {name for name, how in self.verdicts.items() if "malformed" in how.values()}
+    def done(self) -> set[Any]:
+        """The jobs that are not asked again."""
+        return self.outcomes["ok"] | self.outcomes["not_ok"]
 
-    @property
-    def refused(self) -> set[str]:
-        """The attempt_ids with a verdict of status refused or error."""
-        items = self.verdicts.items()
-        return {name for name, how in items if set(how.values()) - {"ok", "malformed"}}
+    def row(self) -> JsonObject:
+        """Return the row; a job counts by its best outcome."""
+        n_ok, n_done = len(self.outcomes["ok"]), len(self.done)
+        n_failed = len(self.outcomes["failed"] - self.done)
+        notes = [self.batches]
+        if self.n_empty:
+            notes.append(f"{plural(self.n_empty, 'empty answer')}, graded")
+        if self.n_addressing:
+            notes.append(f"{plural(self.n_addressing, 'answer')} with words to the grader")
+        return {
+            **vars(self),
+            "n_ok": n_ok,
+            "n_not_ok": n_done - n_ok,
+            # without a receipt, it is not known whether a grading is asked for again
+            "n_failed": None if self.stage == "grade" and self.n_wanted is None else n_failed,
+            "n_open": max((self.n_wanted or 0) - n_done, 0),
+            "models": ", ".join(sorted(self.models)) or None,
+            "note": "; ".join(filter(None, notes)) or None,
+        }
 
 
-def _run_rows(store: RunStore) -> Iterable[JsonObject]:
-    done = tries(store)
-    planned: Counter[_Pair] = Counter()
-    for row in store.records("plan"):
-        key = Key.of(row)
-        planned[key.agent, key.condition] += 1
-        done.setdefault(key, Tried())
-    cells = defaultdict(list)
-    for key, tried in done.items():
-        cells[key.agent, key.condition].append(tried)
-    seen: defaultdict[_Pair, _RowTotals] = defaultdict(_RowTotals)
-    empty: Counter[_Pair] = Counter()
-    addressing: Counter[_Pair] = Counter()
-    columns = ["agent", "condition", "status", "answer", "cost_usd", "agent_model", "perturbation"]
-    for row in store.rows("attempts", *columns):
+class _Failure(NamedTuple):
+    """A try without a result: its job, why it failed, and the attempts that it is about."""
+
+    work: _Work
+    job: Any
+    reason: str | None
+    place: str
+
+
+_Works = tuple[Mapping[Any, _Work], Iterable[_Failure]]
+
+
+def run_works(store: RunStore) -> _Works:
+    """Return the work of each agent under each condition, and the failures of open cells."""
+    works: dict[tuple[str, str], _Work] = {}
+
+    def work_of(row: JsonObject) -> _Work:
         pair = (row["agent"] or "", row["condition"])
-        is_own = row["perturbation"] is None
-        seen[pair].add(row["cost_usd"] if is_own else None, row["agent_model"])
-        answer = row["answer"] or ""
-        empty[pair] += is_own and row["status"] == "ok" and not answer.strip()
-        addressing[pair] += is_own and addresses_grader(answer) is not None
+        return works.setdefault(pair, _Work("run", *pair))
+
+    for row in store.records("plan"):
+        work = work_of(row)
+        work.n_wanted = (work.n_wanted or 0) + 1
+    failures = []
+    columns = ("attempt_id", *KEY, "status", "answer", "cost_usd", "agent_model", "error")
+    for row in own_attempts(store, *columns):
+        work, cell, answer = work_of(row), key_of(row), row["answer"] or ""
+        work.add(row["cost_usd"], row["agent_model"])
+        work.n_empty += row["status"] == "ok" and not answer.strip()
+        work.n_addressing += addresses_grader(answer) is not None
+        outcome = "ok" if row["status"] == "ok" else "not_ok" if row["status"] in PAID else "failed"
+        work.outcomes[outcome].add(cell)
+        if outcome == "failed":
+            place = row["attempt_id"].rpartition("/error-")[0] or row["attempt_id"]
+            failures.append(_Failure(work, cell, row["error"], place))
     for row in store.records("surplus"):
-        seen[row["agent"], row["condition"]].add(row.get("cost_usd") or 0.0, None)
-    batches, _ = uncollected_batches(store, "run")
-    place = ordered(sorted({condition for _, condition in cells}))
-    for pair in sorted(cells, key=lambda pair: (pair[0], place.index(pair[1]))):
-        tries_of_pair = cells[pair]
-        n_ok = sum("ok" in tried.paid for tried in tries_of_pair)
-        n_paid = sum(bool(tried.paid) for tried in tries_of_pair)
-        blank = f"{plural(empty[pair], 'empty answer')}, graded" if empty[pair] else None
-        n = addressing[pair]
-        to_grader = f"{plural(n, 'answer')} with words to the grader" if n else None
-        yield seen[pair].row(
-            "run",
-            pair[0],
-            condition=pair[1],
-            n_wanted=planned[pair] or None,
-            n_ok=n_ok,
-            n_not_ok=n_paid - n_ok,
-            n_failed=sum(bool(tried.n_errors and not tried.paid) for tried in tries_of_pair),
-            n_open=planned[pair] - n_paid if planned[pair] else 0,
-            note="; ".join(filter(None, (batches.get(pair[0]), blank, to_grader))) or None,
-        )
+        work_of(row).add(row.get("cost_usd") or 0.0, None)
+    notes, _ = uncollected_batches(store, "run")
+    for work in works.values():
+        work.batches = notes.get(work.name)
+    place_of = ordered(sorted({condition for _, condition in works})).index
+    pairs = sorted(works, key=lambda pair: (pair[0], place_of(pair[1])))
+    return {pair: works[pair] for pair in pairs}, [f for f in failures if f.job not in f.work.done]
 
 
-def _grade_rows(store: RunStore) -> Iterable[JsonObject]:
-    table = store.rows("attempts", "attempt_id", "case_id", "status")
+def grade_works(store: RunStore) -> _Works:
+    """Return the work of each version of a grader in each round."""
+    works: dict[tuple[str, str | None, int], _Work] = {}
+    notes, _ = uncollected_batches(store, "grade")
+
+    def work_of(name: str, number: str | None, round: int) -> _Work:
+        note = notes.get(f"{name}#{number}/{round}")
+        new = _Work("grade", name, round=round, batches=note)
+        return works.setdefault((name, number, round), new)
+
+    # for each work and attempt: the status of the last verdict on each check
+    statuses: defaultdict[Any, dict[str, str]] = defaultdict(dict)
+    unread: dict[Any, str] = {}  # the first malformed reply
+    who = ("grader", "grader_version", "round")
+    columns = ("attempt_id", "check_id", "status", "cost_usd", "grader_model", "raw")
+    for row in store.rows("verdicts", *who, *columns):
+        key = tuple(map(row.get, who))
+        work_of(*key).add(row["cost_usd"], row["grader_model"])
+        statuses[key, row["attempt_id"]][row["check_id"]] = row["status"]
+        if row["status"] == "malformed":
+            unread.setdefault((key, row["attempt_id"]), row["raw"] or "an empty reply")
+    attempts = store.rows("attempts", "attempt_id", "case_id", "status")
     n_checks = {case.case_id: len(case.checks) for s in store.suites.values() for case in s.cases}
-    needs = {r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in table if r["status"] == "ok"}
-    to_grade = {name for name, n in needs.items() if n}
-    totals = _verdict_totals(store)
-    # the last receipt of each grader has n_wanted and the agreement with gold answers
-    rows = [row for row in store.records("receipts") if row["stage"] == "grade"]
-    receipts = {(row["name"], row["prompt_version"], row["study"]["round"]): row for row in rows}
-    batches, _ = uncollected_batches(store, "grade")
+    needs = {
+        r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in attempts if r["status"] == "ok"
+    }
+    n_to_grade = sum(map(bool, needs.values()))
+    choosing = set()
+    for row in store.records("receipts"):
+        if row["stage"] == "grade":
+            key = (row["name"], row["prompt_version"], row["study"]["round"])
+            work = work_of(*key)
+            # if a grader chooses its own checks, only its receipt shows how many answers it grades
+            choosing |= {key} if row["study"].get("own_checks") else set()
+            work.n_wanted = row["n_wanted"] if key in choosing else n_to_grade
+            work.gold_agreement = (row.get("gold") or {}).get("agreement")
+    failures = []
+    for row in store.records("replies"):
+        key, name = tuple(map(row.get, who)), row["attempt_id"]
+        if row["status"] not in PAID and (key, name) not in statuses:
+            failures.append(_Failure(work_of(*key), name, row.get("error"), name))
     recorded = (row for row in store.records("graders") if row.get("round") is not None)
     recordings = {(row["grader"], row.get("version")) for row in recorded}
-    # include graders that have begun but have no verdict yet
-    for key in [*totals, *(key for key in receipts if key not in totals)]:
-        own, live = totals.get(key, _RowTotals()), receipts.get(key)
-        # if a grader chooses its own checks, only its receipt shows how many answers it has to
-        # grade
-        chooses = bool(live and live["study"].get("own_checks"))
-        least = {} if chooses else needs
-        whole = {name for name, n in own.verdicts.items() if len(n) >= least.get(name, 1)}
-        unread = own.malformed & whole
-        asked_again = unread if live and key[:2] not in recordings else set()
-        n_wanted, n_open = len(to_grade), len((to_grade - whole) | asked_again)
-        if live and chooses:
-            n_wanted, n_open = live["n_wanted"], max(live["n_wanted"] - len(whole - asked_again), 0)
-        yield own.row(
-            "grade",
-            key[0],
-            round=key[2],
-            n_wanted=n_wanted if live else None,
-            n_ok=len(whole - own.refused - unread),
-            n_not_ok=len((whole & (own.refused | unread)) - asked_again),
-            n_failed=len(asked_again) if live else None,
-            n_open=n_open if live else 0,
-            gold_agreement=((live or {}).get("gold") or {}).get("agreement"),
-            note=batches.get(f"{key[0]}#{key[1]}/{key[2]}"),
-        )
+    for (key, name), by_check in statuses.items():
+        work, outcome = works[key], "ok" if {*by_check.values()} == {"ok"} else "not_ok"
+        if "malformed" in by_check.values():
+            failures.append(_Failure(work, name, f"malformed: {unread[key, name]}", name))
+            is_asked_again = work.n_wanted is not None and key[:2] not in recordings
+            outcome = "failed" if is_asked_again else "not_ok"
+        if len(by_check) >= (1 if key in choosing else needs.get(name, 1)):
+            work.outcomes[outcome].add(name)
+    return works, failures
 
 
-def _comparison_rows(store: RunStore) -> Iterable[JsonObject]:
-    receipts = [row for row in store.records("receipts") if row["stage"] == "compare"]
-    if not receipts:
-        return
-    table = store.rows("attempts", "attempt_id", "condition")
-    condition = {row["attempt_id"]: row["condition"] for row in table}
-    ok = defaultdict(set)
-    tried: defaultdict[Any, dict[_PairOrder, str]] = defaultdict(dict)
-    seen: defaultdict[Any, _RowTotals] = defaultdict(_RowTotals)
-    for row in store.rows("pairwise"):
-        ok[_comparison_key(row, condition)].add(_pair_order(row))
-    for row in store.records("comparisons"):
-        key = _comparison_key(row, condition)
-        tried[key][_pair_order(row)] = row["status"]
-        seen[key].add(row.get("cost_usd"), row.get("model"))
-    batches, _ = uncollected_batches(store, "compare")
-    last = {}
-    for row in receipts:
-        two = (row["study"]["condition"], row["study"]["against"])
-        last[row["name"], row["prompt_version"], frozenset(two)] = (two, row)
-    for key, (two, row) in last.items():
-        refused = {place for place, how in tried[key].items() if how == "refused"} - ok[key]
-        n_ok, n_refused = len(ok[key]), len(refused)
-        yield seen[key].row(
-            "compare",
-            key[0],
-            condition=" against ".join(two),
-            n_wanted=row["n_wanted"],
-            n_ok=n_ok,
-            n_not_ok=n_refused,
-            n_failed=len(tried[key].keys() - ok[key] - refused),
-            n_open=max(row["n_wanted"] - n_ok - n_refused, 0),
-            note=batches.get(f"{key[0]}#{key[1]}"),
-        )
+def compare_works(store: RunStore) -> _Works:
+    """Return the work of each version of a comparator on each two conditions, and the failures.
+
+    Only failures of ordered pairs that are still open are returned.
+    """
+    rows = store.rows("attempts", "attempt_id", "condition")
+    condition = {row["attempt_id"]: row["condition"] for row in rows}
+    notes, _ = uncollected_batches(store, "compare")
+    works: dict[Any, _Work] = {}
+    for row in store.records("receipts"):
+        if row["stage"] == "compare":
+            name, number = row["name"], row["prompt_version"]
+            two = (row["study"]["condition"], row["study"]["against"])
+            works[name, number, frozenset(two)] = _Work(
+                "compare",
+                name,
+                " against ".join(two),
+                n_wanted=row["n_wanted"],
+                batches=notes.get(f"{name}#{number}"),
+            )
+    failures = []
+    judged = ({**row, "status": "judged"} for row in store.rows("pairwise"))
+    for row in chain(judged, store.records("comparisons")):
+        first, second, status = row["first"], row["second"], row["status"]
+        conditions = frozenset(condition.get(name, "") for name in (first, second))
+        work = works.get((row["grader"], row.get("grader_version"), conditions))
+        if work is None:
+            continue
+        pair, outcome = (row["order"], first, second), _OF_COMPARISON.get(status, "failed")
+        work.outcomes[outcome].add(pair)
+        work.add(row.get("cost_usd"), row.get("model"))
+        if outcome == "failed":
+            reason = row.get("error")
+            if status in PAID and not reason:
+                reason = f"malformed: {row.get('answer') or 'an empty reply'}"
+            failures.append(_Failure(work, pair, reason, f"{first} and {second}"))
+    return works, [f for f in failures if f.job not in f.work.done]
 
 
-_PairOrder = tuple[int, str, str]
-
-
-def _pair_order(row: JsonObject) -> _PairOrder:
-    return row["order"], row["first"], row["second"]
-
-
-def _comparison_key(row: JsonObject, condition: Mapping[str, str]) -> tuple[Any, ...]:
-    """Return the grader, its version and the two conditions of a judgement or a reply."""
-    two = frozenset(condition.get(row[side], "") for side in ("first", "second"))
-    return row["grader"], row.get("grader_version"), two
-
-
-def _verdict_totals(store: RunStore) -> dict[_GraderVersion, _RowTotals]:
-    totals: defaultdict[_GraderVersion, _RowTotals] = defaultdict(_RowTotals)
-    columns = ["attempt_id", "check_id", "grader", "grader_version", "round", "status", "cost_usd"]
-    for row in store.rows("verdicts", *columns, "grader_model"):
-        own = totals[row["grader"], row["grader_version"], row["round"]]
-        # a later verdict replaces an earlier one
-        own.verdicts[row["attempt_id"]][row["check_id"]] = row["status"]
-        own.add(row["cost_usd"], row["grader_model"])
-    return dict(totals)
+_STAGES = (run_works, grade_works, compare_works)
+# the outcome of a comparison by the status of its reply, or for a judgement; else it has failed
+_OF_COMPARISON = {"judged": "ok", "refused": "not_ok"}
 
 
 def errors(store: RunStore) -> pd.DataFrame:
@@ -277,62 +297,16 @@ def errors(store: RunStore) -> pd.DataFrame:
         count as one), ``n`` (number of tries with this reason), ``first`` (attempt of the first
         such try). Tries are left out if their cell, grading or comparison has a result.
     """
-    counts: dict[tuple[str, str, int | None, str], list[Any]] = {}
-    failures = (*_failed_cells(store), *_failed_gradings(store), *_failed_comparisons(store))
-    for stage, name, number, reason, place in failures:
+    counts: dict[Any, list[Any]] = {}
+    for work, _, reason, place in (f for stage in _STAGES for f in stage(as_store(store))[1]):
         line = " ".join(without_control(reason or "no reason is known").split())[:200]
-        key = (stage, name, number, _NUMBER.sub("#", line))
+        key = (work.stage, work.name, work.round, _NUMBER.sub("#", line))
         counts.setdefault(key, [0, line, place])[0] += 1
     rows = [(*key[:3], line, n, place) for key, (n, line, place) in counts.items()]
     rows.sort(key=lambda row: (row[0] != "run", -row[4]))
     table = pd.DataFrame(rows, columns=["stage", "name", "round", "reason", "n", "first"])
     text = dict.fromkeys(("stage", "name", "reason", "first"), "str")
     return table.astype({**text, "round": "Int64", "n": "int64"})
-
-
-_Failure = tuple[str, str, int | None, str | None, str]
-
-
-def _failed_cells(store: RunStore) -> Iterable[_Failure]:
-    done = tries(store)
-    columns = [*Key._fields, "error", "attempt_id", "perturbation"]
-    for row in store.rows("attempts", *columns):
-        key = Key.of(row)
-        if row["perturbation"] is None and not done.get(key, Tried()).paid:
-            place = row["attempt_id"].rpartition("/error-")[0] or row["attempt_id"]
-            yield "run", key.agent, None, row["error"], place
-
-
-def _failed_gradings(store: RunStore) -> Iterable[_Failure]:
-    totals = _verdict_totals(store)
-    for row in store.records("replies"):
-        key = (row["grader"], row.get("grader_version"), row["round"])
-        graded = key in totals and row["attempt_id"] in totals[key].verdicts
-        if row["status"] not in PAID and not graded:
-            yield "grade", key[0], key[2], row.get("error"), row["attempt_id"]
-    unread = {(key, name) for key, own in totals.items() for name in own.malformed}
-    if not unread:
-        return
-    columns = ["attempt_id", "grader", "grader_version", "round", "status", "raw"]
-    for row in store.rows("verdicts", *columns):
-        place = ((row["grader"], row["grader_version"], row["round"]), row["attempt_id"])
-        if row["status"] == "malformed" and place in unread:
-            unread.discard(place)
-            reason = f"malformed: {row['raw'] or 'an empty reply'}"
-            yield "grade", row["grader"], row["round"], reason, row["attempt_id"]
-
-
-def _failed_comparisons(store: RunStore) -> Iterable[_Failure]:
-    table = store.rows("pairwise", "grader", "grader_version", "order", "first", "second")
-    judged = {(row["grader"], row["grader_version"], *_pair_order(row)) for row in table}
-    for row in store.records("comparisons"):
-        comparison = (row["grader"], row.get("grader_version"), *_pair_order(row))
-        if row["status"] == "refused" or comparison in judged:
-            continue
-        reason = row.get("error")
-        if row["status"] in PAID and not reason:
-            reason = f"malformed: {row.get('answer') or 'an empty reply'}"
-        yield "compare", row["grader"], None, reason, f"{row['first']} and {row['second']}"
 
 
 def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
@@ -359,19 +333,17 @@ def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], fl
     float
         Dollars, including batches that were given up. Batches of unknown cost count as 0.
     """
-    under_way = {}
-    usd = 0.0
-    for row in store.records("batches"):
+    rows = list(store.records("batches"))
+    ends = {row["nonce"]: row for row in rows if row["event"] in ("collected", "dropped")}
+    usd, sizes = 0.0, defaultdict(list)
+    for row in rows:
         if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):
-            under_way[row["nonce"]] = row
-        elif row["event"] in ("collected", "dropped") and under_way.pop(row["nonce"], {}):
-            usd += row.get("usd") or 0.0
-    sizes = defaultdict(list)
-    for row in under_way.values():
-        usd += row.get("usd") or 0.0
-        name = row["purpose"].partition(":")[2]
-        # for a grading, the name ends with a slash and the name of a table
-        sizes[name.rsplit("/", 1)[0] if stage == "grade" else name].append(len(row["keys"]))
+            usd += ends.get(row["nonce"], row).get("usd") or 0.0
+            if row["nonce"] not in ends:
+                name = row["purpose"].partition(":")[2]
+                # for a grading, the name ends with a slash and the name of a table
+                name = name.rsplit("/", 1)[0] if stage == "grade" else name
+                sizes[name].append(len(row["keys"]))
     notes = {}
     for name, n in sizes.items():
         batches = "1 batch" if len(n) == 1 else f"{len(n)} batches"

@@ -10,219 +10,222 @@ file is read.
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
-from importlib.metadata import EntryPoint, entry_points
-from inspect import signature
+from functools import cache, partial
+from importlib.metadata import entry_points
+from inspect import Parameter, signature
 from os import PathLike
 from os.path import exists
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import yaml
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
-    NonNegativeInt,
+    ModelWrapValidatorHandler,
     PositiveFloat,
     PositiveInt,
     ValidationError,
-    WrapValidator,
+    create_model,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from skillcomp import live
 from skillcomp.errors import (
+    ExtraError,
     SkillcompError,
     StudyError,
     error_text,
+    instead,
     literal,
+    problem_list,
     require_known,
     suggest,
 )
 from skillcomp.io.files import YAML_FAILURES, JsonObject, as_path, read_yaml, sentence_at
 from skillcomp.io.store import RunStore
-from skillcomp.live.agents.agent import Agent, Effort, JsonMode, Output, SkillIn
-from skillcomp.live.graders.grader import ReplyForm, Style, Without
+from skillcomp.live.agents.agent import Agent, Thinking
 from skillcomp.pricing import Price
 from skillcomp.records import Record, Suite
 
-Group = Literal["agents", "graders"]
+Group = Literal["agents", "graders", "comparators"]
+# For each kind of agent and grader, the class of `skillcomp.live` that makes it.
+KINDS: dict[Group, dict[str, str]] = {
+    "agents": {
+        "anthropic": "AnthropicAgent",
+        "openai": "OpenAIAgent",
+        "cli": "CliAgent",
+        "replay": "ReplayAgent",
+        "python": "",
+    },
+    "graders": {
+        "comprehension": "ComprehensionGrader",
+        "replay": "ReplayGrader",
+        "suite": "SuiteGrader",
+        "python": "",
+    },
+    "comparators": {"pairwise": "PairwiseGrader"},
+}
+_DEFAULT_KIND = {"graders": "comprehension", "comparators": "pairwise"}
+_MODEL = "{kind: anthropic, model: ...}"
 _MEMBERS = {
     "agents": ("name", "model", "family", "settings", "ask", "aclose"),
     "graders": ("name", "kind", "model", "family", "version", "grade", "aclose"),
 }
-_BASES = {"agents": "sc.live.BaseAgent", "graders": "sc.live.BaseGrader"}
-
-
-def installed_kinds(group: Group) -> dict[str, EntryPoint]:
-    """Return the entry points for agents or graders in installed packages, by kind."""
-    return {entry.name: entry for entry in entry_points(group=f"skillcomp.{group}")}
-
-
-def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
-    return StudyError(f"{where}: importing {module} failed: {error_text(cause)}")
-
-
-_KINDS: Mapping[Group, tuple[str, ...]] = {
-    "agents": ("anthropic", "openai", "cli", "replay", "python"),
-    "graders": ("comprehension", "replay", "suite", "python"),
-}
 _SECRET = re.compile(r"key|token|secret|password|credential", re.IGNORECASE)
 
 
-class _Spec(Record):
-    """An agent or grader: the class of `skillcomp.live` that makes it is called with the fields.
+def _own_words(message: str) -> PydanticCustomError:
+    """Return a fault whose message is shown as it is."""
+    return PydanticCustomError("own_words", message)
 
-    A path is relative to the folder of the study file. The agent of a grader is built first.
+
+class _Mapping(Record):
+    """A mapping of a study file; its faults are told in our own words."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _tell_faults(cls, value: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            faults = [
+                InitErrorDetails(type=_own_words(cls._message(fault)), loc=fault["loc"], input=None)
+                for fault in error.errors(include_url=False)
+            ]
+            raise ValidationError.from_exception_data(cls.__name__, faults) from None
+
+    @classmethod
+    def _message(cls, fault: Any) -> str:
+        """Return what is wrong with a value, what is allowed, and the nearest match."""
+        kind, loc = fault["type"], fault["loc"]
+        key = str(loc[-1]) if loc else ""
+        if kind == "own_words":
+            return str(fault["msg"])
+        if kind == "missing":
+            return "missing."
+        if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+            if _SECRET.search(key):
+                return "not a known key. Keys to services are read from the environment only."
+            if key == "batch":
+                return "not a known key any more; for half the price, ask on Inspect with --batch."
+            return _unknown_key(key, signature(Price if "prices" in loc else cls).parameters)
+        found = "" if _SECRET.search(key) else f"found {literal(fault['input'])}; "
+        if kind == "model_type":
+            return f"{found}write {{min_gold_agreement: 0.9}}."
+        if kind == "literal_error":
+            words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
+            return f"{found}allowed: {', '.join(words)}.{suggest(fault['input'], words)}"
+        if "Sequence" in fault["msg"]:
+            return f"{found}allowed: a list."
+        message = fault["msg"].removeprefix("Input should be ").removeprefix("Value should be ")
+        return f"{found}allowed: {message}."
+
+
+def _unknown_key(key: str, allowed: Any) -> str:
+    return f"not a known key{instead(key, allowed, label='allowed')}"
+
+
+class _Entry(_Mapping):
+    """An agent or grader; what makes it is called with the keys that the file gives.
+
+    Such a class is made by `entry_class`, which names it like the class that makes the object.
     """
 
-    group: ClassVar[Group] = "agents"
-    maker: ClassVar[str]
+    group: ClassVar[Group]
+    kind: str
 
-    def arguments(self, folder: Path, place: str) -> JsonObject:
-        """Return the arguments of the constructor, by name."""
-        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
-        for name, value in fields.items():
-            if isinstance(value, _Spec):
-                fields[name] = value.build(folder, f"{place}.{name}")
+    def maker(self, study: StudyFile, place: str) -> Any:
+        """Return the class or function that makes the agent or grader."""
+        maker = getattr(live, type(self).__name__)
+        # the suites of a grader of task suites are those of the store
+        return partial(maker, RunStore(study.store_path)) if self.kind == "suite" else maker
+
+    def build(self, study: StudyFile, place: str) -> Any:
+        """Make the agent or grader, and the agent of a grader before.
+
+        A path is relative to the folder of the study file.
+        """
+        arguments = {}
+        for name, value in self:
+            if isinstance(value, _Entry):
+                value = value.build(study, f"{place}.{name}")
             elif isinstance(value, Path):
-                file = _file_in(folder, value, self.group)
-                fields[name] = RunStore(file) if name == "store" else file
-        return fields
+                file = study.file(value, f"{place}.{name}")
+                value = RunStore(file) if name == "store" else file
+            if name in self.model_fields_set - {"kind", "program", "target"}:
+                arguments[name] = value
+        return self.call(self.maker(study, place), arguments, place)
 
-    def build(self, folder: Path, place: str) -> Any:
-        """Return the agent or grader."""
-        return getattr(live, self.maker)(**self.arguments(folder, place))
-
-
-class _Agent(_Spec):
-    name: str | None = None
-    timeout: PositiveFloat = 600.0
-    prices: list[Price] = []
+    def call(self, maker: Any, arguments: JsonObject, place: str) -> Any:
+        """Return what the class or function makes."""
+        return maker(**arguments)
 
 
-class _Service(_Agent):
-    model: str
-    max_tokens: PositiveInt = 16_000
-    max_retries: NonNegativeInt = 5
-    base_url: str | None = None
+class _Program(_Entry):
+    """An agent of kind cli: a known program, or a command."""
 
-
-class _Anthropic(_Service):
-    maker = "AnthropicAgent"
-    kind: Literal["anthropic"]
-    effort: Effort | None = None
-    thinking: Literal["adaptive", "disabled", "between_tools"] | None = None
-    cache: bool = True
-    cache_ttl: Literal["5m", "1h"] = "5m"
-
-
-class _OpenAI(_Service):
-    maker = "OpenAIAgent"
-    kind: Literal["openai"]
-    key_env: str = "OPENAI_API_KEY"
-    effort: str | None = None
-    limit_name: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
-    json_mode: JsonMode = "schema"
-    options: JsonObject | None = None
-
-
-class _Cli(_Agent):
-    kind: Literal["cli"]
     program: Literal["claude", "codex"] | None = None
     command: list[str] | None = Field(default=None, min_length=1)
     extra: list[str] = []
-    model: str | None = None
-    base_url: str | None = None
-    skill_in: SkillIn = "auto"
-    output: Output = "auto"
-    passed: list[str] = []
 
     @model_validator(mode="after")
-    def _one_way(self) -> _Cli:
-        if (self.program is None) == (self.command is None):
-            raise PydanticCustomError(
-                "own_words",
+    def _one_way(self) -> Self:
+        if bool(self.program) == bool(self.command) or (self.extra and self.command):
+            raise _own_words(
                 "give either 'program' (claude or codex, with all that it needs) or 'command' (a "
-                "list of program and arguments of your own)",
-            )
-        if self.extra and self.program is None:
-            raise PydanticCustomError(
-                "own_words", "'extra' goes with 'program'; put it into command"
+                "list of program and arguments of your own); 'extra' goes with 'program'."
             )
         return self
 
-    def build(self, folder: Path, place: str) -> Agent:
-        fields = self.arguments(folder, place)
-        program, command, extra = map(fields.pop, ("program", "command", "extra"))
-        if program is None:
-            return live.CliAgent(command, **fields)
-        make = live.CliAgent.claude if program == "claude" else live.CliAgent.codex
-        return make(extra=extra, **fields)
+    def maker(self, study: StudyFile, place: str) -> Any:
+        """Return the class, or its method for the program."""
+        return getattr(live.CliAgent, self.program) if self.program else live.CliAgent
 
 
-class _Replay(_Spec):
-    maker = "ReplayAgent"
-    kind: Literal["replay"]
-    store: Path
-    agent: str | None = None
-    name: str | None = None
-
-
-def _checked_target(target: str) -> str:
-    module, _, name = target.partition(":")
-    if name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-        return target
-    problem = f"found {literal(target)}; allowed: 'module:name', such as 'my_module:MyAgent'."
-    raise PydanticCustomError("own_words", problem)
-
-
-class _Guest(_Spec):
-    """An agent or grader from outside this package.
-
-    The class or function that makes it is called with all keys that are not fields of this
-    model. For a grader, it also gets the agent that is built from the field ``agent``.
-    """
+class _Open(_Entry):
+    """An entry whose keys are not checked when the file is read."""
 
     model_config = ConfigDict(extra="allow")
 
-    def load(self, folder: Path, place: str) -> Any:
-        """Return the class or function that makes the agent or grader."""
-        raise NotImplementedError
 
-    def build(self, folder: Path, place: str) -> Any:
-        """Call the class or function with the other keys, and check the object it returns."""
-        arguments = dict(self.model_extra or {})
-        if self.group == "graders" and (spec := getattr(self, "agent", None)) is not None:
-            arguments["agent"] = spec.build(folder, f"{place}.agent")
-        maker = self.load(folder, place)
+class _Guest(_Open):
+    """An agent or grader from outside this package: an entry point is named by the kind.
+
+    The class or function that makes it gets all keys that are not fields of this model. For a
+    grader, it also gets the agent that is built from the field ``agent``.
+    """
+
+    def maker(self, study: StudyFile, place: str) -> Any:
+        """Load the entry point for the kind."""
+        entry = entry_points(group=f"skillcomp.{self.group}")[self.kind]
+        try:
+            return entry.load()
+        except Exception as cause:  # code of another package may raise any exception
+            where = f"{place}.kind: found {literal(self.kind)}"
+            raise _import_failure(where, entry.value, cause) from cause
+
+    def call(self, maker: Any, arguments: JsonObject, place: str) -> Any:
+        """Check the keys by the signature, call the class or function, and check its object."""
         # code in C may have no signature; the call itself then checks the arguments
-        by_name = {}
-        takes_any = True
         with suppress(TypeError, ValueError):
-            parameters = inspect.signature(maker).parameters.values()
-            by_name = {
-                p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-            }
+            parameters = signature(maker).parameters.values()
+            by_name = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+            own = [name for name in type(self).model_fields if name != "agent"]
+            allowed = [*own, *(p.name for p in by_name)]
             takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        for key in arguments:
-            if key not in by_name and not takes_any:
-                own = [name for name in type(self).model_fields if name != "agent"]
-                allowed = [*own, *by_name]
-                raise StudyError(
-                    f"{place}.{key}: not a known key; allowed: {', '.join(allowed)}."
-                    f"{suggest(key, allowed)}"
-                )
-        for name, parameter in by_name.items():
-            if parameter.default is parameter.empty and name not in arguments:
-                raise StudyError(f"{place}.{name}: missing.")
+            for key in () if takes_any else arguments.keys() - set(allowed):
+                raise StudyError(f"{place}.{key}: {_unknown_key(key, allowed)}")
+            for p in by_name:
+                if p.default is p.empty and p.name not in arguments:
+                    raise StudyError(f"{place}.{p.name}: missing.")
         name = getattr(maker, "__qualname__", repr(maker))
         try:
             made = maker(**arguments)
@@ -230,42 +233,56 @@ class _Guest(_Spec):
             raise StudyError(f"{place}: {cause}") from cause
         except Exception as cause:  # code of another package may raise any exception
             raise StudyError(f"{place}: {name} raised {error_text(cause)}") from cause
-        missing = [member for member in _MEMBERS[self.group] if not hasattr(made, member)]
-        if missing:
+        members = _MEMBERS[self.group]
+        if missing := [member for member in members if not hasattr(made, member)]:
+            base = "BaseAgent" if self.group == "agents" else "BaseGrader"
             raise StudyError(
                 f"{place}: {name} returned {literal(made)}, without {', '.join(missing)}; allowed: "
-                f"an object with {', '.join(_MEMBERS[self.group])}, such as a {_BASES[self.group]}."
+                f"an object with {', '.join(members)}, such as a sc.live.{base}."
             )
         return made
 
 
+def _import_failure(where: str, module: str, cause: BaseException) -> StudyError:
+    return StudyError(f"{where}: importing {module} failed: {error_text(cause)}")
+
+
+def _checked_target(target: str) -> str:
+    module, _, name = target.partition(":")
+    if name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
+        return target
+    raise _own_words(
+        f"found {literal(target)}; allowed: 'module:name', such as 'my_module:MyAgent'."
+    )
+
+
 class _Python(_Guest):
-    kind: Literal["python"]
+    """An agent or grader of kind python."""
+
     target: Annotated[str, AfterValidator(_checked_target)]
 
-    def load(self, folder: Path, place: str) -> Any:
+    def maker(self, study: StudyFile, place: str) -> Any:
         """Import the target.
 
         The module is looked up on the import path of Python, then in the folder of the study file.
         """
         module_name, _, name = self.target.partition(":")
         where = f"{place}.target: found {literal(self.target)}"
-        folder = folder.resolve()
+        folder = study.folder.resolve()
         if str(folder) not in sys.path:
             # append the folder at the end, so that installed modules are found first
             sys.path.append(str(folder))
         try:
             module = importlib.import_module(module_name)
-        except ModuleNotFoundError as cause:
-            if cause.name is None or not f"{module_name}.".startswith(f"{cause.name}."):
+        except Exception as cause:  # code of another package may raise any exception
+            missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
+            if missing is None or not f"{module_name}.".startswith(f"{missing}."):
                 raise _import_failure(where, module_name, cause) from cause
             near = suggest(module_name, [path.stem for path in folder.glob("*.py")])
             raise StudyError(
-                f"{where}: there is no module '{cause.name}'; allowed: an installed module, or a "
+                f"{where}: there is no module '{missing}'; allowed: an installed module, or a "
                 f"file in {folder}.{near}"
             ) from None
-        except Exception as cause:  # code of another package may raise any exception
-            raise _import_failure(where, module_name, cause) from cause
         own = folder / f"{module_name.replace('.', '/')}.py"
         file = getattr(module, "__file__", None)
         if own.is_file() and (file is None or Path(file).resolve() != own):
@@ -274,15 +291,10 @@ class _Python(_Guest):
                 f"{own}; give the file another name."
             )
         if not hasattr(module, name):
-            names = [
-                key
-                for key, value in vars(module).items()
-                if callable(value)
-                and getattr(value, "__module__", None) == module_name
-                and not key.startswith("_")
-            ]
+            members = vars(module).items()
+            names = [key for key, value in members if callable(value) and not key.startswith("_")]
             require_known(f"{where}: {module_name} has no", name, names, StudyError, label="there")
-        maker: Any = getattr(module, name)
+        maker = getattr(module, name)
         if not callable(maker):
             raise StudyError(
                 f"{where}, which is {literal(maker)}; allowed: a class, or a function that returns "
@@ -291,90 +303,67 @@ class _Python(_Guest):
         return maker
 
 
-class _Installed(_Guest):
-    kind: str
+def _checked_entry(group: Group, value: Any) -> _Entry:
+    """Return an entry of a study file, checked by the class of its kind."""
+    if not isinstance(value, dict):
+        example = _MODEL if group == "agents" else f"{{agent: {_MODEL}}}"
+        raise _own_words(f"found {literal(value)}; write {example}.")
+    kind = str(value.get("kind") or _DEFAULT_KIND.get(group, ""))
+    if kind not in KINDS[group]:
+        kinds = [*KINDS[group], *sorted(entry_points(group=f"skillcomp.{group}").names)]
+        if not kind:
+            raise _own_words(f"'kind' is missing; allowed: {', '.join(kinds)}.")
+        if kind not in kinds:
+            raise _own_words(f"kind: found {literal(kind)}{instead(kind, kinds, label='allowed')}")
+    return entry_class(group, kind).model_validate(value)
 
-    def load(self, folder: Path, place: str) -> Any:
-        """Load the entry point for the kind."""
-        entry = installed_kinds(self.group)[self.kind]
+
+_AgentEntry = Annotated[Any, BeforeValidator(partial(_checked_entry, "agents"))]
+_GraderEntry = Annotated[Any, BeforeValidator(partial(_checked_entry, "graders"))]
+_ComparatorEntry = Annotated[Any, BeforeValidator(partial(_checked_entry, "comparators"))]
+# What a study file gives for a parameter of a type; every number is positive.
+_IN_FILE: dict[str, Any] = {
+    "int": PositiveInt,
+    "float": PositiveFloat,
+    "RunStore": Path,
+    "str | Path | None": Path | None,
+    "Agent": _AgentEntry,
+    "Agent | None": _AgentEntry | None,
+    "Thinking | JsonObject | None": Thinking | None,
+}
+_NOT_IN_FILE = {"client", "source", "mock"}
+
+
+_SPECIAL: dict[str, type[_Entry]] = {"cli": _Program, "python": _Python}
+
+
+@cache
+def entry_class(group: Group, kind: str) -> type[_Entry]:
+    """Return the class of the entries of a kind; its fields are parameters of what makes them."""
+    made_by = KINDS[group].get(kind, "")
+    base: type[_Entry] = _SPECIAL.get(kind, _Entry if made_by else _Guest)
+    fields: dict[str, Any] = {"kind": (str, kind if kind == _DEFAULT_KIND.get(group) else ...)}
+    parameters: Mapping[str, Parameter] = {}
+    module = __name__
+    if made_by:
         try:
-            return entry.load()
-        except Exception as cause:
-            where = f"{place}.kind: found {literal(self.kind)}"
-            raise _import_failure(where, entry.value, cause) from cause
+            maker = getattr(live, made_by)
+            # the annotations are texts with names of this module
+            parameters, module = signature(maker).parameters, maker.__module__
+        except ExtraError:  # nothing can be made without the extra
+            base = _Open
+    elif group == "graders":
+        fields["agent"] = _AgentEntry | None, None
+    for name, parameter in parameters.items():
+        if name not in {*base.model_fields, *_NOT_IN_FILE}:
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[name] = _IN_FILE.get(parameter.annotation, parameter.annotation), default
+    made: Any = create_model(made_by or kind, __base__=base, __module__=module, **fields)
+    made.group = group
+    return made  # type: ignore[no-any-return]
 
 
-def _validated_spec(group: Group, entry: Any, validate: Callable[[Any], Any]) -> Any:
-    """Validate an entry with the model of its kind; pydantic finds that of a built-in kind."""
-    if not isinstance(entry, dict):
-        return validate(entry)
-    if group == "graders":
-        entry = {"kind": "comprehension", **entry}
-    kind = entry.get("kind")
-    if kind not in _KINDS[group] and str(kind) in installed_kinds(group):
-        return (_Installed if group == "agents" else _InstalledGrader).model_validate(entry)
-    return validate(entry)
-
-
-_AgentSpec = Annotated[
-    _Anthropic | _OpenAI | _Cli | _Replay | _Python,
-    Field(discriminator="kind"),
-    WrapValidator(partial(_validated_spec, "agents")),
-]
-
-
-class _Comparator(_Spec):
-    maker = "PairwiseGrader"
-    agent: _AgentSpec
-    version: str | None = None
-    name: str | None = None
-
-
-class _Comprehension(_Comparator):
-    group, maker = "graders", "ComprehensionGrader"
-    kind: Literal["comprehension"] = "comprehension"
-    style: Style = "forced"
-    ngram: PositiveInt = 6
-    without: list[Without] = []
-    reply: ReplyForm = "plain"
-    template: Path | None = None
-
-
-class _ReplayGrader(_Spec):
-    group, maker = "graders", "ReplayGrader"
-    kind: Literal["replay"]
-    store: Path
-    grader: str | None = None
-    round: PositiveInt = 1
-    name: str | None = None
-
-
-class _SuiteGrader(_Spec):
-    kind: Literal["suite"]
-    agent: _AgentSpec | None = None
-    trust: bool = False
-    timeout: PositiveFloat = 60.0
-    name: str = "suite"
-
-
-class _PythonGrader(_Python):
-    group = "graders"
-    agent: _AgentSpec | None = None
-
-
-class _InstalledGrader(_Installed):
-    group = "graders"
-    agent: _AgentSpec | None = None
-
-
-_GraderSpec = Annotated[
-    _Comprehension | _ReplayGrader | _SuiteGrader | _PythonGrader,
-    Field(discriminator="kind"),
-    WrapValidator(partial(_validated_spec, "graders")),
-]
-
-
-class _Grading(Record):
+class _Grading(_Mapping):
     gold: Path | None = None
     min_gold_agreement: float | None = Field(default=None, gt=0, le=1)
     budget_usd: PositiveFloat | None = None
@@ -382,7 +371,7 @@ class _Grading(Record):
     seed: int | None = None
 
 
-class StudyFile(Record):
+class StudyFile(_Mapping):
     """The content of a STUDY.yaml; its paths are relative to the folder of the file.
 
     An agent or grader with ``kind: python`` is made by the class or function that its key
@@ -425,9 +414,9 @@ class StudyFile(Record):
     store: Path
     skills: list[Path] = []
     suites: list[Path] = []
-    agents: list[_AgentSpec] = []
-    graders: list[_GraderSpec] = []
-    comparators: list[_Comparator] = []
+    agents: list[_AgentEntry] = []
+    graders: list[_GraderEntry] = []
+    comparators: list[_ComparatorEntry] = []
     conditions: tuple[Literal["baseline", "skill", "placebo", "previous"], ...] = Field(
         default=("baseline", "skill"), min_length=1
     )
@@ -438,8 +427,13 @@ class StudyFile(Record):
     concurrency: PositiveInt = 8
     budget_usd: PositiveFloat | None = None
     grading: _Grading = Field(default_factory=_Grading)
-    folder: Path = Field(default=Path(), exclude=True)
-    outside: bool = Field(default=False, exclude=True)
+    _folder: Path = Path()
+    _outside: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the study file."""
+        return self._folder
 
     @property
     def store_path(self) -> Path:
@@ -449,43 +443,51 @@ class StudyFile(Record):
     def _path_inside(self, path: Path, key: str) -> Path:
         if "\0" in str(path):
             raise StudyError(f"{key}: found {literal(path.name)}; a path holds no NUL character.")
-        if not self.outside and not path.resolve().is_relative_to(self.folder.resolve()):
+        if not self._outside and not path.resolve().is_relative_to(self.folder.resolve()):
             raise StudyError(
                 f"{key}: {path} is outside the study's folder {self.folder.resolve()}. Where that "
                 "is meant, allow it by --allow-outside."
             )
         return path
 
+    def file(self, path: Path, key: str) -> Path:
+        """Return a path that is relative to the folder of the study; there must be something."""
+        file = self.folder / path
+        if not exists(file):
+            near = suggest(path.name, [p.name for p in file.parent.glob("*")])
+            raise StudyError(f"{key}: there is nothing at {file}.{near}")
+        return file
+
     def open_store(self) -> RunStore:
         """Open the store, add the skills that the file lists, and return the store."""
         store = RunStore(self.store_path)
         for path in self.skills:
-            store.add_skill(_file_in(self.folder, path, "skills"))
+            store.add_skill(self.file(path, "skills"))
         return store
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
         """Add the listed suites to the store and return them; None if the file lists none."""
-        suites = [store.add_suite(_file_in(self.folder, path, "suites")) for path in self.suites]
+        suites = [store.add_suite(self.file(path, "suites")) for path in self.suites]
         return suites or None
 
-    def build(self, key: Literal["agents", "graders", "comparators"]) -> list[Any]:
-        """Make the agents, graders or comparators that are listed under a key."""
-        built = []
-        for position, spec in enumerate(getattr(self, key)):
-            place = f"{key}[{position}]"
-            if isinstance(spec, _SuiteGrader):  # its suites are those of the store
-                fields = spec.arguments(self.folder, place)
-                built.append(live.SuiteGrader(RunStore(self.store_path), **fields))
-            else:
-                built.append(spec.build(self.folder, place))
-        return built
+    def build(self, group: Group) -> list[Any]:
+        """Make the agents, graders or comparators that the file lists."""
+        entries = enumerate(getattr(self, group))
+        return [entry.build(self, f"{group}[{at}]") for at, entry in entries]
+
+    def limits(self, budget_usd: float | None, *, grading: bool) -> JsonObject:
+        """Return the seed, concurrency and budget of a stage; a given budget prevails."""
+        names = {"seed", "concurrency", "budget_usd"}
+        own = self.grading.model_dump(include=names, exclude_none=True) if grading else {}
+        given = {} if budget_usd is None else {"budget_usd": budget_usd}
+        return self.model_dump(include=names) | own | given
 
     def texts(self, store: RunStore, name: Literal["placebo", "previous"]) -> Any:
         """Return `placebo` or `previous` for `skillcomp.run`; the name of a file becomes a path."""
         texts = getattr(self, name)
         if isinstance(texts, dict):
             return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
-        return None if texts is None else self._text_or_file(store, texts, name)
+        return texts and self._text_or_file(store, texts, name)
 
     def _text_or_file(self, store: RunStore, text: str, key: str) -> str | Path:
         if text in store.skills:
@@ -517,19 +519,12 @@ def read_agent(text: str, *, key: str, timeout: float | None = None) -> Agent:
     if timeout is not None and fields.get("kind") == "cli":
         fields = {"timeout": timeout, **fields}
     try:
-        (spec,) = StudyFile.model_validate({"store": ".", "agents": [fields]}).agents
-        return spec.build(Path(), key)
+        study = StudyFile.model_validate({"store": ".", "agents": [fields]})
+        agent: Agent = study.agents[0].build(study, key)
     except ValidationError as cause:
         faults = (fault.replace("line 1: agents[0]", key, 1) for fault in _fault_lines(cause, None))
-        raise StudyError("\n".join(dict.fromkeys(faults))) from None
-
-
-def _file_in(folder: Path, path: Path, key: str) -> Path:
-    file = folder / path
-    if not exists(file):
-        near = suggest(path.name, [p.name for p in file.parent.glob("*")])
-        raise StudyError(f"{key}: there is nothing at {file}.{near}")
-    return file
+        raise StudyError("\n".join(faults)) from None
+    return agent
 
 
 def read_study(path: str | PathLike[str], *, outside: bool = False) -> StudyFile:
@@ -559,92 +554,19 @@ def read_study(path: str | PathLike[str], *, outside: bool = False) -> StudyFile
     path = as_path(path, "read_study", StudyError)
     content, node = read_yaml(path, what="study", error=StudyError)
     try:
-        for key in _NOT_IN_FILE & content.keys():
-            raise StudyError(f"{path}: '{key}' is not a known key.")
-        return StudyFile.model_validate({**content, "folder": path.parent, "outside": outside})
+        study = StudyFile.model_validate(content)
     except ValidationError as cause:
-        faults = list(dict.fromkeys(_fault_lines(cause, node)))
-        many = f", {len(faults)} problems" if len(faults) > 1 else ""
-        raise StudyError(f"{path}{many}:\n" + "\n".join(f"- {f}" for f in faults)) from None
+        raise StudyError(problem_list(str(path), _fault_lines(cause, node))) from None
+    study._folder, study._outside = path.parent, outside
+    return study
 
 
-def _fault_lines(error: ValidationError, node: yaml.Node | None) -> Iterator[str]:
+def _fault_lines(error: ValidationError, node: yaml.Node | None) -> list[str]:
+    """Return the distinct faults, each with its line and its place."""
+    lines = []
     for fault in error.errors(include_url=False):
-        loc = [part for at, part in enumerate(fault["loc"]) if not _is_tag(fault["loc"], at)]
-        yield sentence_at(node, loc, _fault_message(fault, str(loc[-1]) if loc else ""))
-
-
-_NOT_IN_FILE = {"folder", "outside"}
-
-
-def _is_tag(loc: tuple[Any, ...], at: int) -> bool:
-    """Return whether ``loc[at]`` is a tag that pydantic added, and not a key of the file."""
-    if loc[at] in (*_KINDS["agents"], *_KINDS["graders"]):
-        return loc[0] in _KINDS and (at == 2 or loc[at - 1] == "agent")
-    return at == 1 and loc[0] in ("placebo", "previous")
-
-
-def _fault_message(fault: Any, key: str) -> str:
-    kind = fault["type"]
-    if kind == "own_words":
-        return f"{fault['msg'].rstrip('.')}."
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        if _SECRET.search(key):
-            return "not a known key. Keys to services are read from the environment only."
-        if key == "batch":
-            return "not a known key any more; for half the price, ask on Inspect with --batch."
-        allowed = _allowed_keys(fault["loc"])
-        return f"not a known key; allowed: {', '.join(allowed)}.{suggest(key, allowed)}"
-    if kind == "missing":
-        return "missing."
-    if kind == "union_tag_not_found":
-        return f"'kind' is missing; allowed: {', '.join(_allowed_kinds(fault['loc']))}."
-    opening = "" if _SECRET.search(key) else f"found {literal(fault['input'])}; "
-    if kind == "union_tag_invalid":
-        tag, kinds = str(fault["ctx"]["tag"]), _allowed_kinds(fault["loc"])
-        return f"kind: found {literal(tag)}; allowed: {', '.join(kinds)}.{suggest(tag, kinds)}"
-    if kind == "literal_error":
-        words = re.findall(r"'([^']*)'", fault["ctx"]["expected"])
-        return f"{opening}allowed: {', '.join(words)}.{suggest(str(fault['input']), words)}"
-    loc = fault["loc"]
-    if example := _EXAMPLES.get("agents" if "agent" in loc else loc[0]):
-        if kind == "list_type" and len(loc) == 1:
-            return f"{opening}write [{example}]."
-        if kind in ("model_type", "model_attributes_type"):
-            return f"{opening}write {example}."
-    message = fault["msg"].removeprefix("Input should be ").removeprefix("Value should be ")
-    return f"{opening}allowed: {message}."
-
-
-def _allowed_kinds(loc: tuple[Any, ...]) -> list[str]:
-    """Return the kinds that are allowed at a location: kinds of graders or kinds of agents."""
-    group: Group = "graders" if loc[0] == "graders" and "agent" not in loc else "agents"
-    return [*_KINDS[group], *sorted(set(installed_kinds(group)) - set(_KINDS[group]))]
-
-
-_EXAMPLES = {
-    "agents": "{kind: anthropic, model: ...}",
-    "graders": "{agent: {kind: anthropic, model: ...}}",
-    "grading": "{min_gold_agreement: 0.9}",
-}
-
-
-def _allowed_keys(loc: tuple[Any, ...]) -> list[str]:
-    """Return the keys that are allowed in place of the unknown key at the location `loc`."""
-    models = {
-        "anthropic": _Anthropic,
-        "openai": _OpenAI,
-        "cli": _Cli,
-        "replay": _Replay,
-        "comprehension": _Comprehension,
-        "suite": _SuiteGrader,
-        "grading": _Grading,
-        "comparators": _Comparator,
-        "prices": Price,
-    }
-    tags = [part for part in loc[:-1] if part in models]
-    model = models[tags[-1]] if tags else StudyFile
-    if loc[0] == "graders" and tags == ["replay"]:
-        model = _ReplayGrader
-    keys = (name for name in signature(model).parameters if name not in _NOT_IN_FILE)
-    return sorted(keys, key=lambda name: name != "kind")
+        loc = list(fault["loc"])
+        if loc[:1] in (["placebo"], ["previous"]):
+            del loc[1:2]  # the type that pydantic tried
+        lines.append(sentence_at(node, loc, fault["msg"]))
+    return list(dict.fromkeys(lines))

@@ -27,10 +27,9 @@ from tqdm.auto import tqdm
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import (
     JsonObject,
-    as_object,
     checked_slug,
     folder_below,
-    json_or_none,
+    json_object,
     read_own,
     replace_file,
     require_ids,
@@ -60,7 +59,6 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.agents.cli import CliAgent
 from skillcomp.live.agents.process import files_left, remove_entry, write_file
-from skillcomp.live.engine import do_stage
 from skillcomp.live.graders.traces import (
     JUDGEMENT,
     TraceGrader,
@@ -72,8 +70,8 @@ from skillcomp.live.graders.traces import (
     trace_of,
     usage,
 )
-from skillcomp.live.plan import cases_by_id, make_plan
-from skillcomp.live.run import AnswerWork, grade
+from skillcomp.live.plan import cases_by_id
+from skillcomp.live.run import grade, run
 from skillcomp.records import Case, Record, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
@@ -354,17 +352,14 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
     """
     plan, store = read_run(folder), RunStore(folder / "store")
     agent = _CaseAgent(folder, plan, store, progress)
+    options: Any = {"concurrency": plan.concurrency, "progress": progress}
     selected = plan.cases.keys() | plan.controls.keys()
     suites = [
         suite.model_copy(update={"cases": tuple(c for c in suite.cases if c.case_id in selected)})
         for suite in store.suites.values()
     ]
     try:
-        with store.writer():
-            settings: JsonObject = {"conditions": ["skill"], "repeats": 1, "seed": 0}
-            cells = make_plan(store, suites, [agent], **settings)
-            work = AnswerWork(store, cells, [agent], settings)
-            do_stage([work], None, plan.concurrency, progress)
+        run(store, suites, agents=[agent], conditions=["skill"], **options)
         if store.table("attempts").num_rows:
             place = partial(case_folder, folder)
             graders: list[Any] = [TraceGrader(place)]
@@ -379,7 +374,7 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
                     rubric_schema=plan.rubric_schema,
                 )
                 graders.append(judge)
-            grade(store, graders=graders, concurrency=plan.concurrency, progress=progress)
+            grade(store, graders=graders, **options)
     finally:
         summary = summarise(folder, plan)
         write_json(folder / "summary.json", summary)
@@ -430,7 +425,7 @@ class _CaseAgent:
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]
         folder = case_folder(self._run, skill.slug, case.case_id)
-        self._write_current(case, skill, folder, "running")
+        self._write_current(case, skill, folder)
         bounds = Bounds(
             sandbox=case.extra.get("sandbox", SANDBOX),
             timeout=case.extra.get("timeout_s") or case.timeout_seconds or self._plan.timeout_s,
@@ -439,15 +434,18 @@ class _CaseAgent:
             keep=folder,
         )
         reply = await self._agent.ask(prompt, skill=skill, cell=cell._replace(bounds=bounds))
-        folder.mkdir(parents=True, exist_ok=True)
         # grade in a thread, because a slow regular expression would otherwise block the other cases
-        await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
-        self._write_current(case, skill, folder, "completed")
+        passed = await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
+        self._write_current(case, skill, folder, {"pass": passed})
         if self._progress:
-            tqdm.write(redact(_case_line(folder, skill, case, reply)), file=sys.stderr)
+            line = _case_line(skill, case, reply, passed)
+            tqdm.write(redact(line), file=sys.stderr)
         return reply
 
-    def _write_current(self, case: Case, skill: Skill, folder: Path, status: str) -> None:
+    def _write_current(
+        self, case: Case, skill: Skill, folder: Path, graded: JsonObject | None = None
+    ) -> None:
+        """Write the files that show the progress; without `graded`, the case has only begun."""
         if not self._plan.write_progress or case.case_id in self._plan.controls:
             return
         row = {
@@ -456,22 +454,22 @@ class _CaseAgent:
             "skill_slug": skill.slug,
             "case_id": case.own_id,
             "case_dir": str(folder),
+            **(graded or {}),
         }
-        if status == "completed":
-            row["pass"] = _read_object(folder / "grade.json")["deterministic"]["pass"]
+        if graded:
             with _own_file(self._run / "progress.jsonl").open("ab") as stream:
                 stream.write(redact_json(orjson.dumps(row)) + b"\n")
             done = {k: v for k, v in summarise(self._run, self._plan).items() if k != "rows"}
             write_json(self._run / "summary.partial.json", {**done, "last": row})
+        status = "completed" if graded else "running"
         write_json(self._run / "current.json", {**row, "status": status})
 
     async def aclose(self) -> None:
         await self._agent.aclose()
 
 
-def _case_line(folder: Path, skill: Skill, case: Case, reply: Reply) -> str:
+def _case_line(skill: Skill, case: Case, reply: Reply, passed: bool | None) -> str:
     """Return one line on a case that is done: its result, the skills that fired and its time."""
-    passed = _read_object(folder / "grade.json")["deterministic"]["pass"]
     result = "control" if case.prompt_kind == CONTROL else _WORDS[passed]
     fired = "invocations unknown"
     if reply.invoked is not None:
@@ -484,8 +482,12 @@ def _case_line(folder: Path, skill: Skill, case: Case, reply: Reply) -> str:
 
 def write_case(
     folder: Path, case: Case, skill: Skill, reply: Reply, plan: TriggerPlan, bounds: Bounds
-) -> None:
-    """Grade a reply by rules; write ``final.txt``, ``meta.json`` and ``grade.json`` of its case."""
+) -> bool | None:
+    """Grade a reply by rules; write ``final.txt``, ``meta.json`` and ``grade.json`` of its case.
+
+    Return whether all checks of the case passed; None if this is unknown.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     name = skill.name or skill.slug
     commands = commands_of(trace_of(reply))
     results = grade_trace(reply, case, name, files_left(folder))
@@ -503,6 +505,7 @@ def write_case(
             "timeout_s": bounds.timeout,
         },
     }
+    passed = all_of([result.passed for result in results])
     deterministic = {
         "exit_code": reply.exit_code,
         "duration_s": reply.seconds,
@@ -510,7 +513,7 @@ def write_case(
         "command_count_effective": None if commands is None else len(effective(commands)),
         "usage": usage(reply),
         "has_final_message": bool((reply.answer or "").strip()),
-        "pass": all_of([result.passed for result in results]),
+        "pass": passed,
     }
     checks = [
         {"id": c.check.check_id, "goal": c.check.goal, "pass": c.passed, "notes": c.note}
@@ -522,6 +525,7 @@ def write_case(
     write_file(folder, "final.txt", (reply.answer or "").encode())
     for file, content in (("meta.json", meta), ("grade.json", graded)):
         write_file(folder, file, orjson.dumps(content, option=orjson.OPT_INDENT_2))
+    return passed
 
 
 def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
@@ -538,8 +542,8 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
     rows = []
     for case_id, skill in plan.cases.items():
         place = case_folder(folder, skill, case_id)
-        meta, graded = _read_object(place / "meta.json"), _read_object(place / "grade.json")
-        judge = _read_object(place / JUDGEMENT) if case_id in plan.judged else None
+        meta, graded = json_object(place / "meta.json"), json_object(place / "grade.json")
+        judge = json_object(place / JUDGEMENT) if case_id in plan.judged else None
         deterministic = graded.get("deterministic")
         parts = [deterministic["pass"] if deterministic else None]
         notes = [meta.get("run", {}).get("error") if meta else NOT_ASKED]
@@ -577,7 +581,7 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
 
 def _control_row(folder: Path, slug: str, case_id: str) -> JsonObject:
     """Return the row of a control prompt; ``fired`` and ``works`` are None if they are unknown."""
-    meta = _read_object(case_folder(folder, slug, case_id) / "meta.json")
+    meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
     done, called = meta.get("run", {}), case_id.endswith("/control-call")
     fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None
     works = None if fired is None else slug in fired if called else not fired
@@ -614,7 +618,7 @@ def _summary_markdown(summary: JsonObject) -> str:
         "|---|---|---|---|---|",
     ]
     for row in summary["rows"]:
-        graded = _read_object(Path(row["case_dir"]) / "grade.json").get("case_checks", [])
+        graded = json_object(Path(row["case_dir"]) / "grade.json").get("case_checks", [])
         failed = ", ".join(check["id"] for check in graded if check["pass"] is False)
         cells = (row["skill_slug"], row["case_id"], _WORDS[row["pass"]], failed, row["notes"])
         lines.append(f"| {' | '.join(map(_escaped, cells))} |")
@@ -696,7 +700,3 @@ def _own_file(file: Path) -> Path:
     if file.is_symlink() or (file.exists() and not file.is_file()):
         raise StoreError(f"{file}: not a regular file; remove it to go on.")
     return file
-
-
-def _read_object(file: Path) -> JsonObject:
-    return as_object(json_or_none(file))

@@ -11,7 +11,13 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.io.skills import sections_of
 from skillcomp.ngrams import Tokenizer
-from skillcomp.overlap.score import Document, Skills, score, skills_by_slug, source_files
+from skillcomp.overlap.score_spans_and_positives import (
+    Document,
+    Skills,
+    score,
+    skills_by_slug,
+    source_files,
+)
 from skillcomp.stats.results import NAN
 
 _CODE = re.compile(r"(?ms)^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)^[ \t]*\1")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
-from itertools import product
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import nnls
-from scipy.stats import binom, chi2
+from scipy.stats import chi2
 from scipy.stats import f as f_distribution
 
 from skillcomp.contrast import (
@@ -21,10 +19,9 @@ from skillcomp.contrast import (
     Bounds,
     compared_outcomes,
     ends_of,
-    few_skills,
     lost_attempts,
 )
-from skillcomp.errors import FrameError, StudyError, plural, require_known, require_whole, suggest
+from skillcomp.errors import FrameError, StudyError, require_known, require_whole, suggest
 from skillcomp.frames.check import require_frame
 from skillcomp.frames.contracts import CASE, Cluster
 from skillcomp.frames.estimates import By, estimates, grouped, groups, listed, require_columns, row
@@ -42,7 +39,6 @@ from skillcomp.stats.results import (
     NAN,
     Fields,
     Floats,
-    Indices,
     Interval,
     Intervals,
     join_notes,
@@ -202,53 +198,6 @@ def stated(words: Fields) -> Assumptions:
     return Assumptions(**words)
 
 
-@dataclass(frozen=True, slots=True)
-class StudyPlan:
-    """Size and assumptions of a study; ``n_cases`` is the number of cases per skill."""
-
-    assumptions: Assumptions
-    n_skills: int
-    n_cases: int
-    n_repeats: int
-
-    @property
-    def sides(self) -> list[int]:
-        """Number of cases per skill; for a gap, the numbers of near and of far cases."""
-        if self.assumptions.effect == "delta":
-            return [self.n_cases]
-        far = round(self.n_cases * self.assumptions.far_share)
-        return [self.n_cases - far, far]
-
-    @property
-    def problem(self) -> str:
-        """Reason why the study is too small for an interval, or an empty string."""
-        if self.assumptions.cluster == "skill" and (few := few_skills(self.n_skills)):
-            return few
-        if min(self.sides) < 1:
-            return "each skill needs a near and a far case"
-        if self.n_skills * self.n_cases < 2 * len(self.sides):
-            return "too few cases"
-        return ""
-
-    def columns(self) -> Fields:
-        """Return the columns that identify the plan in a frame."""
-        about = self.assumptions
-        columns: Fields = {"effect": about.effect, "cluster": about.cluster}
-        columns["scope"] = about.scope if about.effect == "gap" else None
-        sizes = {"skill": self.n_skills, "case": self.n_cases, "repeat": self.n_repeats}
-        columns |= {f"n_{noun}s": size for noun, size in sizes.items()}
-        return columns | {f"{noun}s": plural(size, noun) for noun, size in sizes.items()}
-
-
-def plans(
-    assumptions: Assumptions, n_skills: Numbers, n_cases: Numbers, n_repeats: Numbers
-) -> list[StudyPlan]:
-    """Return a plan for each combination of the numbers of skills, cases and repeats."""
-    sizes_by_name = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
-    numbers = [_read_several(name, values, whole) for name, values in sizes_by_name.items()]
-    return [StudyPlan(assumptions, *sizes) for sizes in product(*numbers)]
-
-
 def number(name: str, value: Any, *, least: float, most: float, open_: bool = False) -> float:
     """Return a number as float if it is in the range; `open_` excludes the ends of the range.
 
@@ -281,10 +230,11 @@ whole = partial(require_whole, error=StudyError)
 
 def effects(name: str, values: Any, span: float = 1.0) -> list[float]:
     """Return one or several effects as a list; raise StudyError if one is beyond twice ``span``."""
-    return _read_several(name, values, partial(number, least=-2 * span, most=2 * span))
+    return read_several(name, values, partial(number, least=-2 * span, most=2 * span))
 
 
-def _read_several(name: str, values: Any, read: Callable[[str, Any], _T]) -> list[_T]:
+def read_several(name: str, values: Any, read: Callable[[str, Any], _T]) -> list[_T]:
+    """Read one or several numbers as a list."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         return [read(name, values)]
     numbers = [read(name, element) for element in values]
@@ -297,14 +247,6 @@ _NOTHING = 1e-15  # a mean square below this is a rounding error
 _EXTRA = ["n_skills", "n_repeats"]
 # The sample variance of values in [0, 1] is at most 1/2; two repeats with 0 and 1 reach it.
 _SPREADS = Quantity(0.0, 0.5, RATES.c)
-_TOLERANCE = 1e-4  # A note reports a simulated variance that is off its target by more than this.
-# The pass probabilities of cases are drawn from a distribution on the grid _RATES. The targets for
-# this distribution are its sum, the mean and the second moment of the delta, the baseline rate and
-# the two sigma2. _PRIORITIES has the weights of these targets: if the targets conflict, the largest
-# weights prevail. _EVEN is the weight of a further target: equal probabilities.
-_RATES = np.linspace(0.0, 1.0, 9)
-_PRIORITIES = np.array([1e8, 1e7, 1e3, 10.0, 1.0, 1.0])
-_EVEN = 3e-3
 _MOMENTS = "moments of the nested analysis of variance, modified large-sample limits"
 
 
@@ -404,8 +346,9 @@ def variance_components(
         for condition in part["condition"].unique():
             if condition != reference:
                 pairs = pilot_pairs(part, condition, **read)
-                n, sizes = len(pairs.skill), {"n_clusters": pairs.n_skills}
-                about = {**values, "condition": condition, "n_skills": pairs.n_skills}
+                n, n_skills = len(pairs), pairs["skill"].nunique()
+                about = {**values, "condition": condition, "n_skills": n_skills}
+                sizes = {"n_clusters": n_skills, "n": n}
                 about["n_repeats"] = (pairs.n1 + pairs.n0).mean() / 2 if n else NAN
                 counted, sides = part.assign(size=1, n=part[value].notna()), (condition, reference)
                 lost = lost_attempts([counted[counted["condition"].eq(s)] for s in sides], sides)
@@ -413,52 +356,9 @@ def variance_components(
                 for measure in MEASURES:
                     noted = intervals[measure].times(*scale[measure]).with_note(lost)
                     unit = "score" if value == "score" and "2" not in measure else None
-                    rows.append(row(measure, noted, unit=unit, **about) | sizes | {"n": n})
+                    rows.append(row(measure, noted, unit=unit, **about) | sizes)
     by = [*names, "condition"]
     return estimates(rows, by=by, extra=_EXTRA, outcomes=prepared, reference=reference)
-
-
-@dataclass(frozen=True, slots=True)
-class PilotCases:
-    """Cases with outcomes in both conditions, as arrays with one entry per case.
-
-    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. ``mean1`` and
-    ``mean0`` are the means over repeats under the condition (1) and the reference (0). ``n1`` and
-    ``n0`` are the numbers of repeats with an outcome. ``variance1`` and ``variance0`` are the
-    sample variances between these repeats, NaN with one repeat. Scores are between 0 and 1.
-    ``is_share`` is True if a value is a share of checks or a score.
-    """
-
-    skill: Indices
-    far: Floats
-    mean1: Floats
-    mean0: Floats
-    n1: Floats
-    n0: Floats
-    variance1: Floats
-    variance0: Floats
-    is_share: bool = False
-
-    def sample(self, *arms: str, at: Any = slice(None)) -> Sample:
-        """Return a `Sample` of the means under one or two conditions, with skills as clusters.
-
-        ``arms`` are names of fields (``mean1``, ``mean0``). ``at`` selects the cases.
-        """
-        counts, signs = {"mean1": self.n1, "mean0": self.n0}, (1.0, -1.0)
-        sides = zip(arms, signs, strict=False)
-        rates = [Arm(getattr(self, name)[at], counts[name][at], sign) for name, sign in sides]
-        sample = Sample.of_arms(*rates, clusters=self.skill[at] if self.n_skills > 1 else None)
-        return sample._replace(arms=()) if self.is_share else sample
-
-    @property
-    def delta(self) -> Floats:
-        """Mean under the condition minus mean under the reference, for each case."""
-        return self.mean1 - self.mean0
-
-    @property
-    def n_skills(self) -> int:
-        """Number of skills."""
-        return int(self.skill.max(initial=-1)) + 1
 
 
 def scale_of(value: str, bounds: Bounds) -> dict[str, tuple[float, float]]:
@@ -471,35 +371,53 @@ def scale_of(value: str, bounds: Bounds) -> dict[str, tuple[float, float]]:
 
 def pilot_pairs(
     part: pd.DataFrame, condition: str, reference: str, value: str, bounds: Bounds = None
-) -> PilotCases:
-    """Return the cases that have an outcome under both the condition and the reference."""
+) -> pd.DataFrame:
+    """Return a row for each case that has an outcome under the condition and the reference.
+
+    ``skill`` is a code from 0. ``far`` is 1 for far, 0 for near and NaN if unknown. ``mean1`` and
+    ``mean0`` are the means over repeats under the condition (1) and the reference (0), ``n1`` and
+    ``n0`` the numbers of repeats with an outcome, and ``variance1`` and ``variance0`` the sample
+    variances between these repeats, NaN with one repeat. Scores are between 0 and 1. ``delta`` is
+    ``mean1`` minus ``mean0``. ``is_share`` is True for shares of checks and scores.
+    """
     low, high = ends_of(value, bounds)
     numbers = part.assign(_value=(part[value].astype("float64") - low) / (high - low))
-    keys = [*CASE, "transfer"]
     sides = [
-        grouped(numbers[numbers["condition"].eq(name)], keys)["_value"]
+        grouped(numbers[numbers["condition"].eq(name)], [*CASE, "transfer"])["_value"]
         .agg(mean="mean", n="count", variance="var")
         .add_suffix(end)
         for name, end in ((condition, "1"), (reference, "0"))
     ]
     both = sides[0].join(sides[1], how="inner").reset_index()
     both = both[both["n1"].gt(0) & both["n0"].gt(0)]
-    both["far"] = both["transfer"].map({"far": 1.0, "near": 0.0})
-    names = ["far", "mean1", "mean0", "n1", "n0", "variance1", "variance0"]
-    columns: Fields = {name: np.asarray(both[name], float) for name in names}
-    columns["is_share"] = value != "passed"
-    return PilotCases(pd.factorize(both["skill"])[0], **columns)
+    cases: pd.DataFrame = both.assign(
+        skill=pd.factorize(both["skill"])[0],
+        far=both["transfer"].map({"far": 1.0, "near": 0.0}).astype("float64"),
+        delta=both["mean1"] - both["mean0"],
+        is_share=value != "passed",
+    )
+    return cases
+
+
+def _sample(pairs: pd.DataFrame, *ends: str, several_skills: bool) -> Sample:
+    """Return a `Sample` of the means under conditions ("1", "0"), with skills as clusters."""
+    arms = [
+        Arm(pairs[f"mean{end}"].to_numpy(float), pairs[f"n{end}"].to_numpy(float), sign)
+        for end, sign in zip(ends, (1.0, -1.0), strict=False)
+    ]
+    sample = Sample.of_arms(*arms, clusters=pairs["skill"].to_numpy() if several_skills else None)
+    return sample._replace(arms=()) if pairs["is_share"].any() else sample
 
 
 def components(
-    pairs: PilotCases, ci_level: float, interval: IntervalRule = "adaptive"
+    pairs: pd.DataFrame, ci_level: float, interval: IntervalRule = "adaptive"
 ) -> Intervals:
     """Return the interval of each measure.
 
     The measures are the baseline rate, the delta (rate with the skill minus baseline rate), the gap
     (delta of far cases minus delta of near cases) and the variance components.
     """
-    if not len(pairs.skill):
+    if pairs.empty:
         nothing = undefined("", "no case has outcomes in both conditions", ci_level, 0)
         return dict.fromkeys(MEASURES, nothing)
     sigma = {
@@ -507,13 +425,16 @@ def components(
         "sigma2_baseline": sigma2_interval(pairs.variance0, ci_level),
     }
     noise = noise_of_repeats(pairs, sigma)
-    labelled = distances(pairs)
+    labelled = pairs.dropna(subset="far")
+    labelled = labelled.assign(skill=np.unique(labelled["skill"], return_inverse=True)[1])
     kinds = np.unique(2 * labelled.skill + labelled.far.astype(np.intp), return_inverse=True)[1]
     apart = spread_of_cases(labelled.delta, kinds)
     how: Fields = {"ci_level": ci_level, "interval": interval}
-    delta = bounded_means([pairs.sample("mean1", "mean0")], quantity=DELTAS, null=0.0, **how)
+    several = pairs["skill"].nunique() > 1
+    rate, change = (_sample(pairs, *ends, several_skills=several) for ends in ("0", "10"))
+    delta = bounded_means([change], quantity=DELTAS, null=0.0, **how)
     return {
-        "baseline_rate": bounded_means([pairs.sample("mean0")], quantity=RATES, **how)[0],
+        "baseline_rate": bounded_means([rate], quantity=RATES, **how)[0],
         "delta": delta[0],
         "gap": _gap_interval(labelled, how),
         "tau2": tau2_interval(pairs, ci_level),
@@ -524,7 +445,7 @@ def components(
     }
 
 
-def sigma2_interval(variances: Floats, ci_level: float) -> Interval:
+def sigma2_interval(variances: pd.Series | Floats, ci_level: float) -> Interval:
     """Return the mean over cases of the variance between repeats, with its interval."""
     if np.isnan(variances).all():
         note = "one repeat a case cannot tell repeats from cases; omega2 holds both"
@@ -544,7 +465,7 @@ class _Square(NamedTuple):
         return self._replace(value=factor * self.value)
 
 
-def noise_of_repeats(pairs: PilotCases, sigma: Intervals) -> _Square:
+def noise_of_repeats(pairs: pd.DataFrame, sigma: Intervals) -> _Square:
     """Return the variance that repeats add to the delta of a case, averaged over cases."""
     parts = ((sigma["sigma2_skill"], pairs.n1), (sigma["sigma2_baseline"], pairs.n0))
     value = sum(interval.estimate * (1 / n).mean() for interval, n in parts)
@@ -554,7 +475,7 @@ def noise_of_repeats(pairs: PilotCases, sigma: Intervals) -> _Square:
     return _Square(value, max(2 * value**2 / spread, 1.0))
 
 
-def spread_of_cases(delta: Floats, codes: Indices) -> _Square:
+def spread_of_cases(delta: pd.Series, codes: Any) -> _Square:
     """Return the mean square of deltas within groups; `codes` has the group of each case."""
     size = np.bincount(codes)
     df = len(delta) - len(size)
@@ -575,9 +496,10 @@ def omega2_interval(square: _Square, noise: _Square, ci_level: float) -> Interva
     return interval.with_note(first=note)
 
 
-def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
+def tau2_interval(pairs: pd.DataFrame, ci_level: float) -> Interval:
     """Return the variance of deltas between skills, from mean squares between and within skills."""
-    n_skills, size = pairs.n_skills, np.bincount(pairs.skill)
+    size = np.bincount(pairs.skill)
+    n_skills = len(size)
     within = spread_of_cases(pairs.delta, pairs.skill)
     if n_skills < 2 or np.isnan(within.value):
         return undefined(_MOMENTS, _NEEDS.format("two cases"), ci_level)
@@ -591,38 +513,31 @@ def tau2_interval(pairs: PilotCases, ci_level: float) -> Interval:
 _NEEDS = "needs at least two skills, and {} in at least one"
 
 
-def distances(pairs: PilotCases) -> PilotCases:
-    """Return the cases that are known to be far or near; skills are numbered anew from 0."""
-    labelled = np.isfinite(pairs.far)
-    names = [name for name in PilotCases.__slots__ if name != "is_share"]
-    parts = {name: getattr(pairs, name)[labelled] for name in names}
-    parts["skill"] = np.unique(parts["skill"], return_inverse=True)[1]
-    return replace(pairs, **parts)
-
-
-def _tau2_gap(pairs: PilotCases, within: _Square, ci_level: float) -> Interval:
-    n_far = np.bincount(pairs.skill, weights=pairs.far, minlength=pairs.n_skills)
-    n_near = np.bincount(pairs.skill, minlength=pairs.n_skills) - n_far
+def _tau2_gap(pairs: pd.DataFrame, within: _Square, ci_level: float) -> Interval:
+    n_far = np.bincount(pairs.skill, weights=pairs.far)
+    n_near = np.bincount(pairs.skill) - n_far
     both = (n_far > 0) & (n_near > 0)
     if both.sum() < 2 or np.isnan(within.value):
         note = _NEEDS.format("near and far cases, with two of a kind")
         return undefined(_MOMENTS, note, ci_level)
-    far = np.bincount(pairs.skill, weights=pairs.far * pairs.delta, minlength=pairs.n_skills)
-    near = np.bincount(pairs.skill, weights=pairs.delta, minlength=pairs.n_skills) - far
+    far = np.bincount(pairs.skill, weights=pairs.far * pairs.delta)
+    near = np.bincount(pairs.skill, weights=pairs.delta) - far
     gaps = far[both] / n_far[both] - near[both] / n_near[both]
     scale = (1 / n_far[both] + 1 / n_near[both]).mean()
     between = _Square(gaps.var(ddof=1), both.sum() - 1.0)
     return _difference_of_squares(between, within.times(scale), ci_level)
 
 
-def _gap_interval(pairs: PilotCases, how: Fields) -> Interval:
+def _gap_interval(pairs: pd.DataFrame, how: Fields) -> Interval:
     n_far = pairs.far.sum()
-    if min(n_far, len(pairs.far) - n_far) < 2:
+    if min(n_far, len(pairs) - n_far) < 2:
         note = "needs at least two near and two far cases"
-        return undefined("", note, how["ci_level"], len(pairs.far))
-    samples = [pairs.sample("mean1", "mean0", at=pairs.far == side) for side in (0, 1)]
+        return undefined("", note, how["ci_level"], len(pairs))
+    several = pairs["skill"].nunique() > 1
+    sides = (pairs[pairs["far"].eq(side)] for side in (0, 1))
+    samples = [_sample(side, "1", "0", several_skills=several) for side in sides]
     near, far = bounded_means(samples, quantity=DELTAS, **how)
-    return replace(far.minus(near), n=len(pairs.far))
+    return replace(far.minus(near), n=len(pairs))
 
 
 def _difference_of_squares(first: _Square, second: _Square, ci_level: float) -> Interval:
@@ -695,83 +610,6 @@ class Components:
     def sigma2(self) -> tuple[float, float]:
         """Variances between repeats, with and without the skill; 0 if omega2 includes them."""
         return (0.0, 0.0) if self.one_repeat else (self.sigma2_skill, self.sigma2_baseline)
-
-    def between_skills(self, plan: StudyPlan) -> float:
-        """Return the variance of a delta between skills; 0 with ``cluster="case"``.
-
-        A gap has two deltas, near and far; both have this variance.
-        """
-        if plan.assumptions.cluster == "case":
-            return 0.0
-        # near and far deltas are drawn independently, so each gets half the variance of their gap
-        return self.tau2_gap / 2 if plan.assumptions.effect == "gap" else self.tau2
-
-    def of_a_case(self, plan: StudyPlan) -> float:
-        """Return the variance, between cases, of the observed delta in the simulation."""
-        settings = plan.assumptions
-        variance, skills = self.omega2, not math.isnan(self.tau2)
-        if settings.effect == "gap":
-            # The interval of a pooled gap counts variation between skills as variation between
-            # cases.
-            variance, skills = self.omega2_gap, settings.scope == "pooled"
-        skills = skills and settings.cluster == "case"
-        return variance + (self.tau2 if skills else 0.0) + sum(self.sigma2) / plan.n_repeats
-
-
-def case_results(plan: StudyPlan) -> tuple[Floats, list[Arm]]:
-    """Return the possible deltas of a case, and the rates with the skill and without it."""
-    k, share = plan.n_repeats, plan.assumptions.value != "passed"
-    rates = _RATES if share else np.arange(k + 1) / k
-    skill, baseline = (side.ravel() for side in np.meshgrid(rates, rates, indexing="ij"))
-    attempts = None if share else np.full(len(skill), k)
-    return skill - baseline, [Arm(skill, attempts), Arm(baseline, attempts, -1.0)]
-
-
-@lru_cache(maxsize=4096)
-def case_chances(
-    delta: float,
-    variance: float,
-    n_repeats: int,
-    baseline_rate: float = NAN,
-    sigma2: tuple[float, float] | None = (0.0, 0.0),
-) -> tuple[Floats, bool]:
-    """Return the chance of each result of a case, and whether the delta can have `variance`.
-
-    A result is a pair of rates, with the skill and without, as in :func:`case_results`. Each case
-    has two pass probabilities p, and its numbers of passes are binomial. The joint distribution of
-    the two probabilities over cases has four properties. The mean of the delta is `delta`, the
-    variance of the observed delta is `variance`, the baseline rate is `baseline_rate`, and the
-    means of p (1 - p) are `sigma2`. Of all such distributions, the one that is closest to uniform
-    is used. If no distribution has all four properties, the mean and the variance of the delta have
-    priority. If `sigma2` is None, a result is a pair of shares of checks or of scores, and these
-    themselves have this distribution.
-    """
-    skill, baseline = (side.ravel() for side in np.meshgrid(_RATES, _RATES, indexing="ij"))
-    mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
-    # if the baseline rate is unknown, assume that both rates are equally far from 1/2
-    rate = (1.0 - delta) / 2.0 if math.isnan(baseline_rate) else baseline_rate
-    square, noise = variance + delta**2, sum(mixed) / n_repeats if sigma2 else 0.0
-    squares = (skill - baseline) ** 2 + noise
-    targets = np.array([1.0, delta, square, rate, *(sigma2 or ())])
-    features = np.stack([np.ones(len(skill)), skill - baseline, squares, baseline, *mixed])
-    chance = _most_even(features[: len(targets)], targets)
-    fits = abs(features[2] @ chance - square) < _TOLERANCE
-    if sigma2:
-        passes = np.asarray(binom.pmf(np.arange(n_repeats + 1), n_repeats, _RATES[:, None]))
-        chance = (passes.T @ chance.reshape(len(_RATES), -1) @ passes).ravel()
-    return chance / chance.sum(), fits
-
-
-def _most_even(features: Floats, targets: Floats) -> Floats:
-    """Return a probability for each column of `features`, so that the mean of row i is target i.
-
-    Of all such probabilities, these are the closest to equal ones. If the targets conflict, the
-    result is a compromise by `_PRIORITIES`.
-    """
-    n, weights = features.shape[1], _PRIORITIES[: len(targets)]
-    left = np.vstack([features * weights[:, None], _EVEN * np.eye(n)])
-    chance, _ = nnls(left, np.append(targets * weights, np.full(n, _EVEN / n)), maxiter=100 * n)
-    return np.asarray(chance / chance.sum())
 
 
 MEASURES = tuple(component.name for component in fields(Components))

@@ -129,7 +129,7 @@ def cost_estimate(
     {'plain': 0.1447, 'cached': 0.0777}
     """
     study = CostedStudy(
-        _suites_by_slug(suites), _skills_by_slug(skills), list(conditions), repeats,
+        _list_of_suites(suites), _skills_by_slug(skills), list(conditions), repeats,
         loaded or {}, answer_tokens, thinking_tokens, answer_lengths(attempts),
     )  # fmt: skip
     agent_list = as_list(agents)
@@ -201,7 +201,15 @@ def _condition_rows(
         sums = dict.fromkeys((*_TOKENS, "cost_usd"), 0.0)
         notes = [call.note for call in calls]
         for call in calls:
-            for usage, n in _usages_with_cache(call, least, written):
+            prefix, whole, parts = call.prefix, call.prefix + call.rest, [(call.n, 0.0, 0.0)]
+            if prefix >= least and call.n:
+                first = int(call.key not in written)
+                written.add(call.key)
+                parts = [(first, 0.0, prefix), (call.n - first, prefix, 0.0)]
+            for n, read, wrote in parts:
+                if not n:
+                    continue
+                usage = pricing.Usage(whole, call.output, read, wrote)
                 cost = pricing.Cost(NAN, "no model is named, so no price is known")
                 if model is not None:
                     cost = pricing.cost(usage, model, on=on, prices=prices)
@@ -209,7 +217,7 @@ def _condition_rows(
                 sums["cost_usd"] += cost.usd * n
                 for name in _TOKENS:
                     sums[name] += getattr(usage, name) * n
-            if cached and 0 < call.prefix < least:
+            if cached and 0 < prefix < least:
                 notes.append(f"prefixes below {least:,} tokens are not cached")
         notes.append(f"tokens estimated at {CHARS_PER_TOKEN} characters each")
         yield {
@@ -218,21 +226,6 @@ def _condition_rows(
             **sums,
             "note": join_notes(*dict.fromkeys(notes)) or None,
         }
-
-
-def _usages_with_cache(
-    call: Calls, least: float, written: set[str]
-) -> Iterator[tuple[pricing.Usage, int]]:
-    whole, n = call.prefix + call.rest, call.n
-    if n and call.prefix < least:
-        yield pricing.Usage(whole, call.output), n
-        return
-    if n and call.key not in written:
-        written.add(call.key)
-        yield pricing.Usage(whole, call.output, cache_write_tokens=call.prefix), 1
-        n -= 1
-    if n:
-        yield pricing.Usage(whole, call.output, cached_tokens=call.prefix), n
 
 
 Loaded = Mapping[str, Mapping[str, Skill | str] | Skill | str]
@@ -337,7 +330,7 @@ class Calls(NamedTuple):
 class CostedStudy:
     """Arguments of `cost_estimate`, with methods that derive the calls of agents and graders."""
 
-    suites: Mapping[str, Suite]
+    suites: list[Suite]
     skills: Mapping[str, Skill]
     conditions: list[str]
     repeats: int | Mapping[str, int]
@@ -348,7 +341,7 @@ class CostedStudy:
 
     def __post_init__(self) -> None:
         """Raise StudyError if skills, conditions or repeats are not as `cost_estimate` requires."""
-        for suite in self.suites.values():
+        for suite in self.suites:
             if suite.skill not in self.skills:
                 rule = (
                     f"suite '{suite.slug}' is about the skill '{suite.skill}', which is not given."
@@ -372,8 +365,7 @@ class CostedStudy:
     @property
     def cases(self) -> list[tuple[Case, Skill]]:
         """All cases, each with its skill."""
-        suites = self.suites.values()
-        return [(case, self.skills[suite.skill]) for suite in suites for case in suite.cases]
+        return [(case, self.skills[suite.skill]) for suite in self.suites for case in suite.cases]
 
     def text(self, condition: str, skill: Skill) -> str | None:
         """Return the text that a condition loads for a skill; None if it is unknown."""
@@ -421,12 +413,12 @@ class CostedStudy:
         return self.answer_tokens
 
 
-def _suites_by_slug(suites: Suite | Iterable[Suite] | Mapping[str, Suite]) -> dict[str, Suite]:
+def _list_of_suites(suites: Suite | Iterable[Suite] | Mapping[str, Suite]) -> list[Suite]:
     values = suites.values() if isinstance(suites, Mapping) else suites
     records = [values] if isinstance(values, Suite | str | PathLike) else list(values)
     for record in records:
         require_type("cost_estimate: suites", record, Suite, "sc.read_suite(path)", StudyError)
-    return {suite.slug: suite for suite in records}
+    return list({suite.slug: suite for suite in records}.values())
 
 
 def _skills_by_slug(skills: Mapping[str, Skill | str]) -> dict[str, Skill]:
@@ -447,10 +439,12 @@ def answer_lengths(attempts: pd.DataFrame | None) -> dict[tuple[str, str], float
         return {}
     require_columns(attempts, ["case_id", "condition", "answer"], "attempts")
     answered = attempts.dropna(subset=["answer"])
-    letters = answered["answer"].str.len()
-    if answered.empty:
-        return {}
-    by_case = letters.groupby([answered["case_id"], answered["condition"]]).mean()
-    coarse = letters.groupby(answered["condition"]).mean()
-    lengths = {**by_case, ("", ""): letters.mean()}
-    return lengths | {("", condition): n for condition, n in coarse.items()}
+    answered = answered.assign(letters=answered["answer"].str.len(), any_case="", any_condition="")
+    lengths: dict[Any, float] = {}
+    for keys in (
+        ["any_case", "any_condition"],
+        ["any_case", "condition"],
+        ["case_id", "condition"],
+    ):
+        lengths |= answered.groupby(keys)["letters"].mean().to_dict()
+    return lengths

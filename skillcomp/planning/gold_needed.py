@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from skillcomp.contrast import Value, lost_attempts
-from skillcomp.correction.estimators import key_of, tables
+from skillcomp.correction.delta_and_rate import key_of, tables
 from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -26,7 +26,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.planning.assumed_components import effects, level, whole
-from skillcomp.reliability.grader_agreement import agreement
+from skillcomp.reliability.grader_agreement_and_consistency import agreement
 from skillcomp.stats.bounded import DELTAS
 from skillcomp.stats.ppi import FEWEST_ERRORS, ppi_limits
 from skillcomp.stats.results import (
@@ -69,8 +69,7 @@ class Differences(NamedTuple):
     second difference (verdicts on all repeats). An error is a case in which the gold difference is
     above or below the grader's difference on the repeats with gold. For these two directions,
     ``errors`` (..., 2) has the shares of errors among the gold cases, and ``largest`` (..., 2) the
-    largest errors. ``checks`` is the number of checks per case. ``n_gold`` is the number of cases
-    with gold.
+    largest errors.
     """
 
     mean: Floats
@@ -78,12 +77,6 @@ class Differences(NamedTuple):
     grader: Floats
     errors: Floats
     largest: Floats
-    checks: float
-    n_gold: float
-
-
-# the `Differences` of the pilot, and those of its resamples
-Pilots = tuple[Differences, Differences]
 
 
 def expected_variance(pilot: Differences, n: Ints, n_cases: int) -> tuple[Floats, Floats]:
@@ -139,10 +132,10 @@ def expected_length(
     variance, lam = expected_variance(pilot, n, n_cases)
     whole = n >= n_cases
     weight = np.where(whole, 0.0, lam)
-    estimate = pilot.mean[..., 0][..., None] + 0.0 * lam
-    error = np.where(whole, estimate, estimate - lam * pilot.mean[..., 2][..., None])
+    estimate = pilot.mean[..., :1] + 0.0 * lam
     variance = variance + np.where(whole, 1.0, lam**2) * imagined_variance(pilot, n)
     with np.errstate(invalid="ignore"):
+        error = estimate - weight * pilot.mean[..., 2:]
         summary = estimate, error, variance, weight, n, n - 1
         low, high = ppi_limits(*summary, quantity=DELTAS, ci_level=ci_level)
     return high - low, lam
@@ -269,15 +262,11 @@ def gold_needed(
         return estimates(list(labels), by=names, extra=_LABELS)
     if n_cases is not None:
         n_cases = whole("n_cases", n_cases, least=FEWEST)
-    parts, strays = case_differences(verdicts, gold, names, value, reference, cases)
-    rows = []
-    for part in parts:
-        values = part.cases[["gold", "grader", "on_gold"]].to_numpy(float)
-        pilots = _pilot_differences(values, part.n_checks)
-        n_study = len(values) if n_cases is None else n_cases
-        for length in widths:
-            for count in _count_rows(pilots, length, n_study, ci_level, part.about):
-                rows.append(count | {"note": join_notes(count["note"], part.lost, strays)})
+    rows = [
+        count | {"note": join_notes(count["note"], part.notes)}
+        for part in case_differences(verdicts, gold, names, value, reference, cases)
+        for count in _count_rows(part, widths, n_cases, ci_level)
+    ]
     return estimates(rows, by=[*names, "condition"], extra=_EXTRA)
 
 
@@ -321,44 +310,37 @@ def _label_rows(
             yield row("gold_labels", count, **about) | values
 
 
-def _pilot_differences(values: Floats, n_checks: float) -> Pilots:
-    """Return the differences in a pilot and in its resamples; NaN if too few cases have gold."""
-    n_gold = np.isfinite(values).all(axis=1).sum()
-    if n_gold < _FEWEST_PILOT:
-        unknown, pair = np.full((3, 3), NAN), np.full(2, NAN)
-        nothing = Differences(unknown[0], unknown, unknown[..., 0, 0], pair, pair, n_checks, n_gold)
-        return nothing, nothing
-    picks = np.random.default_rng(0).integers(0, len(values), (_N_RESAMPLES, len(values)))
-    return differences_of(values, n_checks), differences_of(values[picks], n_checks)
-
-
 def _count_rows(
-    pilots: Pilots, width: float, n_cases: int, ci_level: float, about: Fields
-) -> list[Fields]:
-    """Return the rows for one target width: needed gold cases, attempts and labels."""
-    pilot, joint = pilots[0], pilots[0].joint
-    scale = math.sqrt(joint[0, 0] * joint[2, 2]) if pilot.n_gold >= _FEWEST_PILOT else 0.0
-    extra = {**about, "width": width, "n_cases": n_cases}
-    extra["correlation"] = joint[0, 2] / scale if scale > 0 else NAN
-    method = f"PPI++ paired difference, bounded mean, length {width:g} at level {ci_level:g}"
+    part: _LabelledCases, widths: Sequence[float], n_cases: int | None, ci_level: float
+) -> Iterator[Fields]:
+    """Yield rows for each target width: needed gold cases, attempts and labels."""
+    values = part.cases[["gold", "grader", "on_gold"]].to_numpy(float)
+    n_cases = len(values) if n_cases is None else n_cases
+    n_gold, scale, correlation = np.isfinite(values).all(axis=1).sum(), 0.0, NAN
+    if n_gold >= _FEWEST_PILOT:
+        pilot = differences_of(values)
+        picks = np.random.default_rng(0).integers(0, len(values), (_N_RESAMPLES, len(values)))
+        resamples = differences_of(values[picks])
+        scale = math.sqrt(pilot.joint[0, 0] * pilot.joint[2, 2])
+        correlation = pilot.joint[0, 2] / scale if scale > 0 else NAN
     problem = ""
-    if pilot.n_gold < _FEWEST_PILOT:
-        problem = f"{pilot.n_gold:.0f} cases have gold in both conditions: {_FEWEST_PILOT} needed"
+    if n_gold < _FEWEST_PILOT:
+        problem = f"{n_gold} cases have gold in both conditions: {_FEWEST_PILOT} needed"
     elif n_cases < FEWEST:
         lacking = f"state n_cases, at least {FEWEST}"
         problem = f"the pilot has {n_cases} cases in both conditions: {lacking}"
     elif scale == 0:
         problem = "gold or grader does not vary among the gold cases: nothing to plan with"
-    if problem:
+    per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * part.n_checks}
+    for width in widths:
+        method = f"PPI++ paired difference, bounded mean, length {width:g} at level {ci_level:g}"
+        extra = {**part.about, "width": width, "n_cases": n_cases, "correlation": correlation}
         count = undefined(method, problem, ci_level, n_cases)
-    else:
-        count, more = _fewest_gold_cases(pilots, width, n_cases, ci_level, method)
-        extra |= more
-    per_case = {"gold_cases": 1.0, "gold_attempts": 2.0, "gold_labels": 2.0 * pilot.checks}
-    return [
-        row(name, count.mapped(partial(_whole_units, times)), **extra)
-        for name, times in per_case.items()
-    ]
+        if not problem:
+            count, more = _fewest_gold_cases(pilot, resamples, width, n_cases, ci_level, method)
+            extra |= more
+        for name, times in per_case.items():
+            yield row(name, count.mapped(partial(_whole_units, times)), **extra)
 
 
 def _whole_units(per_case: float, n_cases: float) -> float:
@@ -366,7 +348,12 @@ def _whole_units(per_case: float, n_cases: float) -> float:
 
 
 def _fewest_gold_cases(
-    pilots: Pilots, width: float, n_cases: int, ci_level: float, method: str
+    pilot: Differences,
+    resamples: Differences,
+    width: float,
+    n_cases: int,
+    ci_level: float,
+    method: str,
 ) -> tuple[Interval, Fields]:
     """Return the smallest number of gold cases whose interval is expected to be narrow enough.
 
@@ -374,14 +361,14 @@ def _fewest_gold_cases(
     with this number of gold cases, and ``lam``, the weight of the grader.
     """
     n = np.arange(FEWEST, n_cases + 1)
-    length, lam = expected_length(pilots[0], n, n_cases, ci_level)
+    length, lam = expected_length(pilot, n, n_cases, ci_level)
     place = int(_first_sufficient(length, width))
     if place == len(n):
         long = f"an interval {100 * length[-1]:.1f} points long"
         note = f"gold on all {n_cases} cases gives {long}: ask more cases"
         nothing = undefined(method, note, ci_level, n_cases)
         return nothing, {"expected_width": length[-1], "lam": lam[-1]}
-    resampled, _ = expected_length(pilots[1], n, n_cases, ci_level)
+    resampled, _ = expected_length(resamples, n, n_cases, ci_level)
     resampled = resampled[np.isfinite(resampled).all(axis=-1)]
     low, high, caveat = NAN, NAN, "no bootstrap pilot has two cases with gold: no limits"
     if len(resampled):
@@ -406,7 +393,7 @@ def _first_sufficient(length: Floats, width: float) -> Indices:
     return np.asarray(np.where(enough.any(axis=-1), enough.argmax(axis=-1), length.shape[-1]))
 
 
-def differences_of(values: Floats, checks: float) -> Differences:
+def differences_of(values: Floats) -> Differences:
     """Compute `Differences` from an array with cases on the second-last axis.
 
     The last axis has the three paired differences: from gold, from the grader on all repeats, and
@@ -425,7 +412,7 @@ def differences_of(values: Floats, checks: float) -> Differences:
         errors = (directions > _NO_ERROR).sum(axis=-2) / count
     grader = values[..., 1].var(axis=-1, ddof=1)
     largest = np.maximum(directions.max(axis=-2), 0.0)
-    return Differences(mean, joint, grader, errors, largest, checks, count.max())
+    return Differences(mean, joint, grader, errors, largest)
 
 
 class _LabelledCases(NamedTuple):
@@ -435,13 +422,13 @@ class _LabelledCases(NamedTuple):
     differences: ``gold``, from gold labels (NaN unless both conditions have gold); ``grader``, from
     the grader's verdicts on all repeats; ``on_gold``, from the grader's verdicts on the attempts
     with gold. ``about`` identifies the group and condition. ``n_checks`` is the mean number of
-    checks per case. ``lost`` is a note on attempts without a verdict.
+    checks per case. ``notes`` is about attempts without a verdict, and gold without an attempt.
     """
 
     about: Fields
     cases: pd.DataFrame
     n_checks: float
-    lost: str
+    notes: str
 
 
 def case_differences(
@@ -451,8 +438,8 @@ def case_differences(
     value: Value,
     reference: str,
     cases: pd.DataFrame | None = None,
-) -> tuple[list[_LabelledCases], str]:
-    """Return the cases' differences by group and condition, and a note on gold without an attempt.
+) -> Iterator[_LabelledCases]:
+    """Yield the cases' differences by group and condition.
 
     As in :mod:`skillcomp.correction`, a check without a verdict counts as missing, and an attempt
     passes only if every check has a verdict and passed.
@@ -462,7 +449,6 @@ def case_differences(
         key: part.groupby(CASE)["check_id"].nunique().mean()
         for key, part in joined.by_group(joined.items).items()
     }
-    labelled = []
     for values, part in groups(joined.cases, names):
         columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
@@ -479,5 +465,5 @@ def case_differences(
             about = {**values, "condition": condition}
             sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
             lost = lost_attempts(sides, (condition, reference))
-            labelled.append(_LabelledCases(about, difference, checks[key_of(values, names)], lost))
-    return labelled, joined.strays
+            notes = join_notes(lost, joined.strays)
+            yield _LabelledCases(about, difference, checks[key_of(values, names)], notes)

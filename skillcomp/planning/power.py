@@ -7,34 +7,34 @@ formula.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
+from itertools import product
 from typing import Any
 
 import joblib
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.optimize import brentq, nnls
+from scipy.stats import binom, norm
 from scipy.stats import t as student
 
-from skillcomp.errors import StudyError
+from skillcomp.contrast import few_skills
+from skillcomp.errors import StudyError, plural
 from skillcomp.frames.estimates import estimates, listed, row
 from skillcomp.planning.assumed_components import (
     PLAN,
     Assumptions,
     Components,
     Numbers,
-    StudyPlan,
-    case_chances,
-    case_results,
     components_by_group,
     effects,
     number,
-    plans,
+    read_several,
     stated,
+    whole,
 )
 from skillcomp.stats.bounded import (
     DELTAS,
@@ -48,9 +48,9 @@ from skillcomp.stats.bounded import (
     contrast_terms,
     mixed_outcomes,
     placed_cases,
+    sides_of_null,
 )
-from skillcomp.stats.bounded_studies import sides_of_null
-from skillcomp.stats.results import Fields, Floats, Interval, join_notes, undefined
+from skillcomp.stats.results import NAN, Fields, Floats, Interval, join_notes, undefined
 
 Counted = NDArray[np.int64]
 
@@ -70,6 +70,14 @@ _EDGE = 1e-3  # Smallest distance of a simulated rate from 0 and from 1.
 _SKILLS = np.linspace(-4.0, 4.0, 41)
 _CHANCE = norm.pdf(_SKILLS) / norm.pdf(_SKILLS).sum()
 _NEARLY_ALL = 0.95
+_TOLERANCE = 1e-4  # A note reports a simulated variance that is off its target by more than this.
+# The pass probabilities of cases are drawn from a distribution on the grid _RATES. The targets for
+# this distribution are its sum, the mean and the second moment of the delta, the baseline rate and
+# the two sigma2. _PRIORITIES has the weights of these targets: if the targets conflict, the largest
+# weights prevail. _EVEN is the weight of a further target: equal probabilities.
+_RATES = np.linspace(0.0, 1.0, 9)
+_PRIORITIES = np.array([1e8, 1e7, 1e3, 10.0, 1.0, 1.0])
+_EVEN = 3e-3
 
 
 def power_curve(
@@ -161,17 +169,41 @@ def power_curve(
     [0.48, 0.98]
     """
     settings = stated(words)
-    deltas = effects("sizes", sizes, settings.span)
-    studies = _planned_studies(pilot, settings, n_skills, n_cases, n_repeats)
-    rows = joblib.Parallel()(
-        joblib.delayed(_power_row)(study, size) for study in studies for size in deltas
-    )
+    numbers = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
+    found = _results(_PlannedStudy.power, pilot, settings, numbers, sizes=sizes)
+    rows = [study.row("power", power, size=size) for study, size, power in found]
     return _frame_of(rows, settings, "size", *_LABELS)
 
 
-def _power_row(study: _PlannedStudy, size: float) -> Fields:
-    problem = study.problem or study.impossible(size)
-    return study.row("power", study.nothing(problem) if problem else study.power(size), size=size)
+def _results(
+    find: Callable[..., Interval],
+    pilot: pd.DataFrame | None,
+    settings: Assumptions,
+    numbers: Mapping[str, Numbers],
+    *more: float,
+    **sizes: float | Sequence[float],
+) -> Iterator[tuple[_PlannedStudy, float, Interval]]:
+    """Yield each planned study with each true effect and the result of ``find``.
+
+    If an effect is impossible in a study, the result is undefined. ``sizes`` is one argument, with
+    the true effects.
+    """
+    ((name, values),) = sizes.items()
+    targets = effects(name, values, settings.span)
+    each = product(*(read_several(noun, several, whole) for noun, several in numbers.items()))
+    plans, groups = list(each), components_by_group(pilot, settings)
+    studies = [_PlannedStudy(settings, *group, *plan) for group in groups for plan in plans]
+    pairs = list(product(studies, targets))
+    found = joblib.Parallel()(joblib.delayed(_result)(find, *pair, *more) for pair in pairs)
+    for (study, size), interval in zip(pairs, found, strict=True):
+        yield study, size, interval
+
+
+def _result(
+    find: Callable[..., Interval], study: _PlannedStudy, size: float, *more: float
+) -> Interval:
+    why = study.impossible(size)
+    return study.undefined(why) if why else find(study, size, *more)
 
 
 def cases_needed(
@@ -229,19 +261,18 @@ def cases_needed(
     if not error_rate < number("power", power, least=0, most=1) < 1:
         allowed = f"above {error_rate:.3g} (the error rate) and below 1"
         raise StudyError(f"power: found {power}; allowed: {allowed}.")
-    targets, rows = effects("size", size, settings.span), []
     fewest = 2
     if settings.effect == "gap":  # a gap needs at least one near and one far case
         sizes = range(4, MOST_CASES + 1)
         fewest = next((n for n in sizes if 0 < round(n * settings.far_share) < n), 4)
-    studies = _planned_studies(pilot, settings, n_skills, fewest, n_repeats)
-    pairs = [(study, target) for study in studies for target in targets]
-    sizes = joblib.Parallel()(joblib.delayed(_fewest_cases)(*pair, power) for pair in pairs)
-    for (study, target), needed in zip(pairs, sizes, strict=True):
+    numbers = {"n_skills": n_skills, "n_cases": fewest, "n_repeats": n_repeats}
+    rows = []
+    find = _PlannedStudy.fewest_cases
+    for study, target, needed in _results(find, pilot, settings, numbers, power, size=size):
         n = needed.estimate
-        planned = study.with_cases(0 if math.isnan(n) else int(n))
-        counts = {"cases_per_skill": n, "cases_in_all": n * study.plan.n_skills}
-        counts["attempts"] = counts["cases_in_all"] * 2 * study.plan.n_repeats
+        planned = replace(study, n_cases=0 if math.isnan(n) else int(n))
+        counts = {"cases_per_skill": n, "cases_in_all": n * study.n_skills}
+        counts["attempts"] = counts["cases_in_all"] * 2 * study.n_repeats
         for measure, count in counts.items():
             interval = replace(needed, estimate=count)
             rows.append(planned.row(measure, interval, size=target, power=power))
@@ -282,46 +313,81 @@ def _frame_of(rows: list[Fields], settings: Assumptions, *extra: str) -> pd.Data
 
 @dataclass(frozen=True, slots=True)
 class _PlannedStudy:
-    """One plan, with the variance components of one group of the pilot.
+    """One group of the pilot, and the size of a study; ``n_cases`` is the number per skill.
 
     ``lacking`` is a phrase that names the required components that are unknown; it is empty if all
     are known. ``lost`` is a note on the attempts of the pilot without an outcome.
     """
 
+    settings: Assumptions
     about: Fields
     components: Components
-    plan: StudyPlan
     lacking: str
-    lost: str = ""
+    lost: str
+    n_skills: int
+    n_cases: int
+    n_repeats: int
 
     @property
-    def problem(self) -> str:
-        """The reason why the power cannot be computed; empty if it can."""
-        if self.lacking:
-            return f"the pilot {self.lacking}"
-        if self.plan.problem:
-            return self.plan.problem
-        between = self.components.between_skills(self.plan)
-        return "" if self.components.of_a_case(self.plan) + between > _NOTHING else NO_VARIANCE
+    def sides(self) -> list[int]:
+        """Number of cases per skill; for a gap, the numbers of near and of far cases."""
+        if self.settings.effect == "delta":
+            return [self.n_cases]
+        far = round(self.n_cases * self.settings.far_share)
+        return [self.n_cases - far, far]
 
-    def room(self, sign: float) -> float:
-        """Return the largest effect with the given sign that keeps all rates between 0 and 1."""
-        base = self.components.baseline_rate
-        # if the baseline rate is unknown, allow any delta from -1 to 1
-        up, down = (1.0, 1.0) if math.isnan(base) else (1 - base, base)
-        if self.plan.assumptions.effect == "delta":
-            return (up if sign > 0 else down) - _EDGE
-        share = self.plan.sides[1] / self.plan.n_cases
-        up, down = up - self.components.delta, down + self.components.delta
-        # `share` is the share of far cases. A gap adds (1 - share) times the gap to the deltas of
-        # far cases, and subtracts share times the gap from the deltas of near cases.
-        far, near = (up, down) if sign > 0 else (down, up)
-        return min(far / (1 - share), near / share) - _EDGE
+    @property
+    def too_small(self) -> str:
+        """Reason why the study is too small for an interval, or an empty string."""
+        if self.settings.cluster == "skill" and (few := few_skills(self.n_skills)):
+            return few
+        if min(self.sides) < 1:
+            return "each skill needs a near and a far case"
+        return "too few cases" if self.n_skills * self.n_cases < 2 * len(self.sides) else ""
+
+    @property
+    def between_skills(self) -> float:
+        """Variance of a delta between skills; 0 with ``cluster="case"``.
+
+        A gap has two deltas, near and far; both have this variance. They are drawn independently,
+        so each gets half the variance of their gap.
+        """
+        if self.settings.cluster == "case":
+            return 0.0
+        gap, parts = self.settings.effect == "gap", self.components
+        return parts.tau2_gap / 2 if gap else parts.tau2
+
+    @property
+    def of_a_case(self) -> float:
+        """Variance, between cases, of the observed delta in the simulation."""
+        settings, parts = self.settings, self.components
+        variance, skills = parts.omega2, not math.isnan(parts.tau2)
+        if settings.effect == "gap":
+            # The interval of a pooled gap counts variation between skills as variation between
+            # cases.
+            variance, skills = parts.omega2_gap, settings.scope == "pooled"
+        skills = skills and settings.cluster == "case"
+        return variance + (parts.tau2 if skills else 0.0) + sum(parts.sigma2) / self.n_repeats
 
     def impossible(self, size: float) -> str:
-        """Return the reason why an effect of this size is impossible; empty if it is possible."""
-        settings = self.plan.assumptions
-        most = self.room(math.copysign(1.0, size)) * settings.span
+        """Return why the study has no power for an effect of this size; empty if it has."""
+        settings, parts = self.settings, self.components
+        if self.lacking or self.too_small:
+            return f"the pilot {self.lacking}" if self.lacking else self.too_small
+        if not self.of_a_case + self.between_skills > _NOTHING:
+            return NO_VARIANCE
+        # if the baseline rate is unknown, allow any delta from -1 to 1
+        unknown, base = math.isnan(parts.baseline_rate), parts.baseline_rate
+        up, down = (1.0, 1.0) if unknown else (1 - base, base)
+        if settings.effect == "gap":
+            share = self.sides[1] / self.n_cases
+            up, down = up - parts.delta, down + parts.delta
+            # `share` is the share of far cases. A gap adds (1 - share) times the gap to the deltas
+            # of far cases, and subtracts share times the gap from the deltas of near cases.
+            up, down = (
+                min(far / (1 - share), near / share) for far, near in ((up, down), (down, up))
+            )
+        most = ((up if math.copysign(1.0, size) > 0 else down) - _EDGE) * settings.span
         if abs(size) <= most:
             return ""
         needs = "needs a rate outside 0 to 1"
@@ -329,26 +395,32 @@ class _PlannedStudy:
             needs = "needs a score outside {:g} to {:g}".format(*settings.bounds)
         return f"a {settings.effect} of {size:g} {needs}; at most {most:.3f}"
 
-    def with_cases(self, n_cases: int) -> _PlannedStudy:
-        return replace(self, plan=replace(self.plan, n_cases=n_cases))
-
     def row(self, measure: str, interval: Interval, **extra: Any) -> Fields:
         """Return a row of the estimates frame; its note includes the notes on the pilot."""
-        repeats = ONE_REPEAT if self.components.one_repeat and self.plan.n_repeats > 1 else ""
-        noted = interval.with_note(repeats, self.lost)
+        repeats = ONE_REPEAT if self.components.one_repeat and self.n_repeats > 1 else ""
+        settings = self.settings
+        sizes = {"skill": self.n_skills, "case": self.n_cases, "repeat": self.n_repeats}
         return {
             **self.about,
-            **self.plan.columns(),
-            **row(measure, noted),
-            "n": self.plan.n_skills * self.plan.n_cases,
-            "n_clusters": self.plan.n_skills,
+            "effect": settings.effect,
+            "cluster": settings.cluster,
+            "scope": settings.scope if settings.effect == "gap" else None,
+            **{f"n_{noun}s": size for noun, size in sizes.items()},
+            **{f"{noun}s": plural(size, noun) for noun, size in sizes.items()},
+            **row(measure, interval.with_note(repeats, self.lost)),
+            "n": self.n_skills * self.n_cases,
+            "n_clusters": self.n_skills,
             **extra,
         }
 
     @property
-    def method(self) -> str:
-        """Text for the column ``method``, which describes the simulation and its test."""
-        settings = self.plan.assumptions
+    def adaptive(self) -> bool:
+        """Whether the simulated studies are judged by the adaptive rule."""
+        return self.settings.interval == "adaptive" and self.settings.value == "passed"
+
+    def undefined(self, why: str) -> Interval:
+        """Return an undefined interval with the reason `why`, and the method of the simulation."""
+        settings = self.settings
         judge = "the " + bounded_label(DELTAS, self.adaptive)
         if settings.interval == "t":
             judge = "CR2 with Satterthwaite t"
@@ -356,50 +428,48 @@ class _PlannedStudy:
             judge += " (not adaptive for shares of checks and scores)"
         margin = f" against a margin of {settings.margin:g}" if settings.margin else ""
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
-        return f"simulation of {studies}, judged by {judge} at {settings.ci_level:g}{margin}"
-
-    @property
-    def adaptive(self) -> bool:
-        """Whether the simulated studies are judged by the adaptive rule."""
-        settings = self.plan.assumptions
-        return settings.interval == "adaptive" and settings.value == "passed"
-
-    def nothing(self, why: str) -> Interval:
-        """Return an undefined interval with the reason `why` as its note."""
-        return undefined(self.method, why, self.plan.assumptions.ci_level)
+        method = f"simulation of {studies}, judged by {judge} at {settings.ci_level:g}{margin}"
+        return undefined(method, why, settings.ci_level)
 
     def power(self, size: float) -> Interval:
         """Return the share of simulated studies that detect an effect of this size."""
-        settings, plan = self.plan.assumptions, self.plan
-        span = settings.span
+        settings = self.settings
         rng = np.random.default_rng(settings.seed)
-        change = size / span
+        change = size / settings.span
         deltas = [change]
         if settings.effect == "gap":
-            far_share, delta = plan.sides[1] / plan.n_cases, self.components.delta
+            far_share, delta = self.sides[1] / self.n_cases, self.components.delta
             deltas = [delta - far_share * change, delta + (1 - far_share) * change]
-        draws = [self._draw_counts(rng, *side) for side in zip(plan.sides, deltas, strict=True)]
+        draws = [self._draw_counts(rng, *side) for side in zip(self.sides, deltas, strict=True)]
         drawn, possible = zip(*draws, strict=True)
-        values, arms = case_results(plan)
-        arms = arms if self.adaptive else []
+        # the possible results of a case: its rates with the skill and without it
+        k, share = self.n_repeats, settings.value != "passed"
+        rates = _RATES if share else np.arange(k + 1) / k
+        skill, baseline = _pairs_of(rates)
+        attempts = None if share else np.full(len(skill), k)
+        arms = [Arm(skill, attempts), Arm(baseline, attempts, -1.0)] if self.adaptive else []
         if settings.cluster == "case":
-            samples = case_samples(values, arms, drawn)
+            samples = case_samples(skill - baseline, arms, drawn)
         else:
-            samples = _skill_samples(values, arms, drawn, plan.sides)
-        quantity = DELTAS if settings.effect == "delta" else GAPS
+            samples = _skill_samples(skill - baseline, arms, drawn, self.sides)
         right = np.ones(settings.n_studies, dtype=bool)
         for null, side in _excluded_effects(size, settings):
             sides = sides_of_null(
                 samples,
-                quantity=quantity,
-                null=null / span,
+                quantity=DELTAS if settings.effect == "delta" else GAPS,
+                null=null / settings.span,
                 ci_level=settings.ci_level,
                 interval=settings.interval,
             )
             right &= sides == side
-        share = bounded_mean(right)
-        note = "" if all(possible) else OTHER_VARIANCE
-        return Interval(share.estimate, share.low, share.high, 0.95, self.method, note)
+        share_right = bounded_mean(right)
+        return replace(
+            self.undefined("" if all(possible) else OTHER_VARIANCE),
+            estimate=share_right.estimate,
+            low=share_right.low,
+            high=share_right.high,
+            ci_level=0.95,
+        )
 
     def _draw_counts(
         self, rng: np.random.Generator, n_cases: int, delta: float
@@ -409,16 +479,50 @@ class _PlannedStudy:
         With ``cluster="skill"``, the cases are counted by study and skill. The second return value
         is False if a delta with the mean ``delta`` cannot have the planned variance.
         """
-        settings, n_skills = self.plan.assumptions, self.plan.n_skills
-        parts = self.components
+        settings, parts = self.settings, self.components
         sigma2 = parts.sigma2 if settings.value == "passed" else None
-        about = parts.of_a_case(self.plan), self.plan.n_repeats, parts.baseline_rate, sigma2
+        about = self.of_a_case, self.n_repeats, parts.baseline_rate, sigma2
         if settings.cluster == "case":
             chance, fits = case_chances(delta, *about)
-            return rng.multinomial(n_skills * n_cases, chance, settings.n_studies), fits
-        tables, fits = _chances_by_skill(delta, parts.between_skills(self.plan), about)
-        skill = rng.choice(len(_SKILLS), size=(settings.n_studies, n_skills), p=_CHANCE)
+            return rng.multinomial(self.n_skills * n_cases, chance, settings.n_studies), fits
+        tables, fits = _chances_by_skill(delta, self.between_skills, about)
+        skill = rng.choice(len(_SKILLS), size=(settings.n_studies, self.n_skills), p=_CHANCE)
         return rng.multinomial(n_cases, tables[skill]), fits
+
+    def fewest_cases(self, size: float, power: float) -> Interval:
+        """Return the fewest cases per skill with which the study has the target power."""
+        settings = self.settings
+        if settings.claim == "as_good" and size <= -settings.margin:
+            return self.undefined("a loss of the margin is not as good")
+        if settings.claim == "change" and abs(size) == settings.margin:
+            return self.undefined("the size is that of the margin" if size else "a size of 0")
+
+        def reached(n: int) -> bool:
+            planned = replace(self, n_cases=n)
+            return not planned.too_small and planned.power(size).estimate >= power
+
+        skills = settings.cluster == "skill"
+        hopeless = skills and not reached(MOST_CASES)
+        fewest = None if hopeless else smallest_sufficient(reached, self._guess(size, power))
+        if fewest is None:
+            note = f"more than {MOST_CASES} cases per skill"
+            if skills:
+                varied = self.between_skills > _NOTHING
+                why = "differ too much from each other" if varied else "are too few for this effect"
+                why += f" (tried {MOST_CASES} cases each)"
+                note = f"no number of cases is enough: {self.n_skills} skills {why}"
+            return self.undefined(note)
+        at = replace(self, n_cases=fewest).power(size)
+        return replace(self.undefined(join_notes(KNOWN, at.note)), estimate=fewest)
+
+    def _guess(self, size: float, power: float) -> int:
+        """Guess the number of cases per skill from a normal approximation of the power."""
+        settings = self.settings
+        reach = norm.ppf((1 + settings.ci_level) / 2) + norm.ppf(power)
+        each = len(self.sides) ** 2 * self.of_a_case / self.n_skills
+        as_good = settings.claim == "as_good"
+        distance = size + settings.margin if as_good else abs(size) - settings.margin
+        return math.ceil(min(reach**2 * each / (distance / settings.span) ** 2, MOST_CASES))
 
 
 def _excluded_effects(size: float, settings: Assumptions) -> list[tuple[float, float]]:
@@ -435,57 +539,6 @@ def _excluded_effects(size: float, settings: Assumptions) -> list[tuple[float, f
         sign = math.copysign(1.0, size)
         return [(sign * margin, sign)]
     return [(margin, -1.0), (-margin, 1.0)]
-
-
-def _planned_studies(
-    pilot: pd.DataFrame | None, assumptions: Assumptions, *sizes: Numbers
-) -> Iterator[_PlannedStudy]:
-    study_plans = plans(assumptions, *sizes)
-    for about, components, lacking, lost in components_by_group(pilot, assumptions):
-        for plan in study_plans:
-            yield _PlannedStudy(about, components, plan, lacking, lost)
-
-
-def _fewest_cases(study: _PlannedStudy, size: float, power: float) -> Interval:
-    """Return the fewest cases per skill with which the study has the target power."""
-    nothing, settings = study.problem or study.impossible(size), study.plan.assumptions
-    if settings.claim == "as_good" and size <= -settings.margin:
-        nothing = nothing or "a loss of the margin is not as good"
-    elif settings.claim == "change" and abs(size) == settings.margin:
-        nothing = nothing or ("the size is that of the margin" if size else "a size of 0")
-    if nothing:
-        return study.nothing(nothing)
-
-    def reached(n: int) -> bool:
-        planned = study.with_cases(n)
-        return not planned.plan.problem and planned.power(size).estimate >= power
-
-    skills = settings.cluster == "skill"
-    hopeless = skills and not reached(MOST_CASES)
-    guess = _guess_of_cases(study, size, power)
-    fewest = None if hopeless else smallest_sufficient(reached, guess)
-    if fewest is None:
-        note = f"more than {MOST_CASES} cases per skill"
-        if skills:
-            varied = study.components.between_skills(study.plan) > _NOTHING
-            why = "differ too much from each other" if varied else "are too few for this effect"
-            why += f" (tried {MOST_CASES} cases each)"
-            note = f"no number of cases is enough: {study.plan.n_skills} skills {why}"
-        return study.nothing(note)
-    at = study.with_cases(fewest).power(size)
-    return replace(study.nothing(join_notes(KNOWN, at.note)), estimate=fewest)
-
-
-def _guess_of_cases(study: _PlannedStudy, size: float, power: float) -> int:
-    """Guess the number of cases per skill from a normal approximation of the power."""
-    settings = study.plan.assumptions
-    reach = norm.ppf((1 + settings.ci_level) / 2) + norm.ppf(power)
-    sides = len(study.plan.sides) ** 2
-    each = sides * study.components.of_a_case(study.plan) / study.plan.n_skills
-    distance = (
-        size + settings.margin if settings.claim == "as_good" else abs(size) - settings.margin
-    )
-    return math.ceil(min(reach**2 * each / (distance / settings.span) ** 2, MOST_CASES))
 
 
 def smallest_sufficient(enough: Callable[[int], bool], guess: int) -> int | None:
@@ -589,3 +642,55 @@ def _chances_by_skill(delta: float, tau2: float, about: tuple[Any, ...]) -> tupl
     tables = [case_chances(round(m, 9), *about) for m in means]
     fits = _CHANCE @ [fits for _, fits in tables] > _NEARLY_ALL
     return np.stack([chance for chance, _ in tables]), bool(fits)
+
+
+@lru_cache(maxsize=4096)
+def case_chances(
+    delta: float,
+    variance: float,
+    n_repeats: int,
+    baseline_rate: float = NAN,
+    sigma2: tuple[float, float] | None = (0.0, 0.0),
+) -> tuple[Floats, bool]:
+    """Return the chance of each result of a case, and whether the delta can have `variance`.
+
+    A result is a pair of rates, with the skill and without, as in :func:`_pairs_of`. Each case has
+    two pass probabilities p, and its numbers of passes are binomial. The joint distribution of the
+    two probabilities over cases has four properties. The mean of the delta is `delta`, the variance
+    of the observed delta is `variance`, the baseline rate is `baseline_rate`, and the means of
+    p (1 - p) are `sigma2`. Of all such distributions, the one that is closest to uniform is used.
+    If no distribution has all four properties, the mean and the variance of the delta have
+    priority. If `sigma2` is None, a result is a pair of shares of checks or of scores, and these
+    themselves have this distribution.
+    """
+    skill, baseline = _pairs_of(_RATES)
+    mixed = skill * (1.0 - skill), baseline * (1.0 - baseline)
+    # if the baseline rate is unknown, assume that both rates are equally far from 1/2
+    rate = (1.0 - delta) / 2.0 if math.isnan(baseline_rate) else baseline_rate
+    square, noise = variance + delta**2, sum(mixed) / n_repeats if sigma2 else 0.0
+    squares = (skill - baseline) ** 2 + noise
+    targets = np.array([1.0, delta, square, rate, *(sigma2 or ())])
+    features = np.stack([np.ones(len(skill)), skill - baseline, squares, baseline, *mixed])
+    chance = _most_even(features[: len(targets)], targets)
+    fits = abs(features[2] @ chance - square) < _TOLERANCE
+    if sigma2:
+        passes = np.asarray(binom.pmf(np.arange(n_repeats + 1), n_repeats, _RATES[:, None]))
+        chance = (passes.T @ chance.reshape(len(_RATES), -1) @ passes).ravel()
+    return chance / chance.sum(), fits
+
+
+def _pairs_of(rates: Floats) -> tuple[Floats, Floats]:
+    """Return the rates with the skill and without it of all pairs of rates."""
+    return np.repeat(rates, len(rates)), np.tile(rates, len(rates))
+
+
+def _most_even(features: Floats, targets: Floats) -> Floats:
+    """Return a probability for each column of `features`, so that the mean of row i is target i.
+
+    Of all such probabilities, these are the closest to equal ones. If the targets conflict, the
+    result is a compromise by `_PRIORITIES`.
+    """
+    n, weights = features.shape[1], _PRIORITIES[: len(targets)]
+    left = np.vstack([features * weights[:, None], _EVEN * np.eye(n)])
+    chance, _ = nnls(left, np.append(targets * weights, np.full(n, _EVEN / n)), maxiter=100 * n)
+    return np.asarray(chance / chance.sum())

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from os.path import commonprefix
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list, settle
+from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import UNITS, ordered, require_columns
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
@@ -38,6 +40,8 @@ DASH = (0, (4, 2))
 # in captions, "number of" precedes the names of these columns
 _COUNTS = ("skills", "cases", "repeats")
 _NATURAL_ORDERS = (CONDITIONS, DIMENSIONS, ("near", "far"))
+# These columns hold results; all other columns of a frame identify its rows.
+_RESULTS = {*CONTRACTS["estimates"].columns} - {"measure", "unit", "method"}
 _CHARACTER = 0.56  # mean width of a character of the font DejaVu Sans, as a share of the font size
 
 
@@ -82,6 +86,23 @@ def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> st
             "show. Select the rows of one, or draw each in axes of its own."
         )
     return units[0] if units else None
+
+
+def refuse_alike(
+    frame: pd.DataFrame, spots: Sequence[Any], where: str, collision: str, advice: str
+) -> None:
+    """Raise FrameError if rows share a spot; the message names the columns in which they differ."""
+    if len(set(spots)) == len(spots):
+        return
+    first = next(spot for spot in spots if spots.count(spot) > 1)
+    rows = frame[[spot == first for spot in spots]]
+    columns = [name for name in rows.columns if name not in _RESULTS]
+    differ = [str(name) for name in columns if rows[name].nunique(dropna=False) > 1]
+    hint = "the rows are alike. Keep one of them."
+    if differ:
+        hint = f"columns that tell them apart: {', '.join(differ)}. {advice}, or facet by it "
+        hint += "(skillcomp.plots.facet)."
+    raise FrameError(f"{where}: {len(rows)} rows {collision}; {hint}")
 
 
 def values(frame: pd.DataFrame, column: str | None) -> Any:
@@ -134,16 +155,6 @@ def positions(frame: pd.DataFrame, column: str) -> tuple[list[Any], Any]:
     return order, np.array([order.index(level) for level in values(frame, column)], dtype=int)
 
 
-def sizes_by_level(
-    frame: pd.DataFrame, of_row: Any, levels: Iterable[Any], where: str
-) -> list[str]:
-    """Return the different n of the rows of each level, such as "14, 12"; empty if unknown."""
-    n = numbers(frame, "n", where)
-    sizes = [n[(of_row == level) & np.isfinite(n)] for level in levels]
-    texts = [[number_text(size) for size in own] for own in sizes]
-    return [", ".join(dict.fromkeys(own)) for own in texts]
-
-
 def words(name: object) -> str:
     """Return an axis label for a column, such as "Number of cases" for "n_cases"."""
     text = str(name).replace("_", " ")
@@ -184,15 +195,11 @@ def _differing_parts(texts: Sequence[str], width: int) -> list[str]:
     """If a text is too long, cut most of the beginning that all texts share."""
     if max(map(len, texts)) <= width:
         return list(texts)
-    columns = zip(*texts, strict=False)
-    n_shared = sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
+    n_shared = len(commonprefix(texts))  # noqa: RUF071 - by character is what is meant
     start = max(n_shared - width // 4, 0)
-    return [called(f"…{_with_end_cut(text[start:], width - 1)}") for text in texts]
-
-
-def _with_end_cut(text: str, width: int) -> str:
-    """Return at most ``width`` characters of a text, with an ellipsis if it is cut."""
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+    parts = [text[start:] for text in texts]
+    cut = [part if len(part) < width else f"{part[: width - 2].rstrip()}…" for part in parts]
+    return [called(f"…{part}") for part in cut]
 
 
 def numbered(texts: Sequence[str]) -> list[str]:
@@ -217,9 +224,8 @@ def why_unknown(note: object) -> str:
 
 def level_text(frame: pd.DataFrame) -> str:
     """Return text such as ", 95 % CI"; empty unless all rows have the same confidence level."""
-    ci_level = numbers(frame, "ci_level", "ci_level")
-    unique = np.unique(ci_level[np.isfinite(ci_level)])
-    return f", {100 * unique[0]:g} % CI" if len(unique) == 1 else ""
+    level = only_level(frame, "ci_level")
+    return f", {100 * float(level):g} % CI" if level else ""
 
 
 def number_text(
@@ -232,19 +238,17 @@ def number_text(
 
 
 _UNITS = {"percentage points": "points", "dollars": "US dollars"}
-_CHANGES = {"delta_passed": "pass rate", "delta_share_passed": "share of checks passed"}
-_RATE_NAMES = {"rate_passed": "Pass rate", "rate_share_passed": "Share of checks passed"}
+_NAMES = {
+    "delta_passed": "Change in pass rate",
+    "delta_share_passed": "Change in share of checks passed",
+    "rate_passed": "Pass rate",
+    "rate_share_passed": "Share of checks passed",
+}
 
 
-def difference_of(frame: pd.DataFrame) -> str:
-    """Return a name such as "Change in pass rate"; "Difference" for unknown or mixed measures."""
-    what = _CHANGES.get(only_level(frame, "measure"))
-    return f"Change in {what}" if what else "Difference"
-
-
-def rate_of(frame: pd.DataFrame, otherwise: str = "Rate") -> str:
+def name_of(frame: pd.DataFrame, otherwise: str) -> str:
     """Return a name such as "Pass rate", or `otherwise` for unknown or mixed measures."""
-    return _RATE_NAMES.get(only_level(frame, "measure"), otherwise)
+    return _NAMES.get(only_level(frame, "measure"), otherwise)
 
 
 def only_level(frame: pd.DataFrame, column: str, otherwise: str = "") -> str:
@@ -364,16 +368,11 @@ def offsets(count: int, spread: float = 0.62) -> Floats:
     return np.asarray((np.arange(count) - (count - 1) / 2) * (spread / max(count, 1)))
 
 
-def marker(look: Look, *, line: Stroke = "", hollow: bool = False) -> Line2D:
+def marker(look: Look, *, line: Stroke = "", hollow: bool = False, **how: Any) -> Line2D:
     """Return a legend mark with the colour and marker of a `Look`."""
-    mark = Line2D([], [], color=look.color, marker=look.marker, linestyle=line)
+    mark = Line2D([], [], color=look.color, marker=look.marker, linestyle=line, **how)
     mark.set_markerfacecolor("white" if hollow else look.color)
     return mark
-
-
-def marked(looks_of: dict[Any, Look]) -> list[Entry]:
-    """Return one legend entry for each level, with the colour and marker of its `Look`."""
-    return [(level, marker(look, line="-")) for level, look in looks_of.items()]
 
 
 def intervals(
@@ -388,44 +387,52 @@ def intervals(
 
 
 def points(
-    ax: Axes, x: Floats, y: Floats, look: Look, label: object, *, line: Stroke = ""
-) -> Line2D:
-    """Draw the points of one level; join them if `line` is a line style."""
-    (drawn,) = ax.plot(
-        x, y, marker=look.marker, color=look.color, linestyle=line, label=plain(label)
-    )
-    drawn.set(zorder=3, gid="estimate")
-    return drawn
+    ax: Axes,
+    x: Any,
+    y: Any,
+    look: Look,
+    label: object = "",
+    *,
+    line: Stroke = "",
+    hollow: bool = False,
+    **how: Any,
+) -> None:
+    """Draw points; join them if `line` is a line style, leave them unfilled if `hollow`.
 
-
-def hollow_points(ax: Axes, x: Floats, y: Floats, look: Look, gid: str = "no interval") -> None:
-    """Draw unfilled points on top of the filled ones."""
-    if len(x):
-        (drawn,) = ax.plot(x, y, marker=look.marker, color=look.color, linestyle="")
-        drawn.set(markerfacecolor="white", zorder=3.1, gid=gid)
+    ``how`` has properties of the points; without a `gid`, they are estimates.
+    """
+    if not len(x):  # an empty artist that is not clipped has an infinite extent
+        return
+    look_of: dict[str, Any] = {"marker": look.marker, "color": look.color, "linestyle": line}
+    look_of["markerfacecolor"] = "white" if hollow else look.color
+    ax.plot(x, y, **{**look_of, "zorder": 3, "gid": "estimate", "label": plain(label), **how})
 
 
 def level_marks(
     ax: Axes,
     at: Floats,
     of: Estimates,
-    rows: Bools,
-    look: Look,
-    name: object,
+    hues: Any,
+    look_of: Mapping[Any, Look],
+    names: Mapping[Any, object],
     *,
     line: Stroke = "",
     width: float = 1.1,
-) -> Entry:
-    """Draw the points and vertical intervals of one level; return its legend entry.
+) -> list[Entry]:
+    """Draw the points and vertical intervals of all levels of a hue; return the legend entries.
 
-    `at` (positions) and `of` (estimates and limits) are for all rows; `rows` is a mask of the rows
-    of this level, `line` the style of the line that joins the points, and `width` the line width
-    of the intervals.
+    `at`, `of` and `hues` have the positions, the estimates with their limits, and the number of the
+    level of each row. `line` is the style of the line that joins the points of a level, and `width`
+    the line width of the intervals. Levels that `names` lacks keep their names.
     """
-    value, low, high = (column[rows] for column in of)
-    intervals(ax, at[rows], low, high, look, upright=True, width=width)
-    points(ax, at[rows], value, look, name, line=line)
-    return name, marker(look, line=line)
+    entries: list[Entry] = []
+    for i, (level, look) in enumerate(look_of.items()):
+        rows = hues == i
+        value, low, high = (column[rows] for column in of)
+        intervals(ax, at[rows], low, high, look, upright=True, width=width)
+        points(ax, at[rows], value, look, level, line=line)
+        entries.append((names.get(level, level), marker(look, line=line)))
+    return entries
 
 
 def reference(ax: Axes, at: float, *, upright: bool, dashed: bool = False) -> None:
@@ -444,47 +451,6 @@ def limit_line(ax: Axes, at: float, what: str, *, upright: bool) -> Entry:
     """Draw a dashed line; return its legend entry, such as "limit (5 %)"."""
     reference(ax, at, upright=upright, dashed=True)
     return f"{what} ({number_text(at, percent=True)} %)", dashed_mark()
-
-
-def strip(ax: Axes, frame: pd.DataFrame, x: str, y: str, where: str) -> int:
-    """Draw a jittered mark per row of the frame, in one strip for each level of `y`.
-
-    Conditions have their own colours.
-
-    Return the number of characters in the longest line of a label.
-    """
-    import seaborn as sns  # imported here, because seaborn takes as long to load as matplotlib
-
-    hue = y if y == "condition" else None
-    rows, of_row = positions(frame, y)
-    hues, look_of = hue_looks(frame, hue)
-    data = pd.DataFrame({"value": numbers(frame, x, where), "row": of_row})
-    size = 5.0 if len(data) <= 3 * len(rows) else 3.0
-    before = np.random.get_state()
-    # seaborn uses the global random state of numpy for the jitter; the state is restored below
-    np.random.seed(0)
-    for i, (level, look) in enumerate(look_of.items()):
-        mine = hues == i
-        there = len(ax.collections)
-        if not data["value"][mine].notna().any():
-            continue
-        sns.stripplot(
-            data[mine], x="value", y="row", order=list(range(len(rows))), orient="h", legend=False,
-            marker=look.marker, color=look.color, size=size, alpha=0.6, linewidth=0, jitter=0.31,
-            clip_on=False, zorder=3, ax=ax,
-        )  # fmt: skip
-        for marks in ax.collections[there:]:
-            marks.set(gid="estimate", label=plain("text" if hue is None else level))
-    np.random.set_state(before)
-    texts, names = [], level_names(rows)
-    for i, level in enumerate(rows):
-        here = data.loc[data["row"] == i, "value"]
-        zeros = int(here.eq(0).sum())
-        none = f", {zeros} at 0" if zeros > 1 else ""
-        lost = f", {here.isna().sum()} undefined" if here.isna().any() else ""
-        texts.append(f"{names[level]}\n(n = {len(here)}{none}{lost})")
-    ax.set_ylabel("")
-    return label_rows(ax, texts, separated=True)
 
 
 def legend(

@@ -100,15 +100,31 @@ def overlap(
         if len(levels) > 1:
             several = problem.format(", ".join(map(str, levels[:12])))
             raise FrameError(f"{where}: the frame holds scores of several {several}")
-    ax = draw.axes(ax, height=min(0.36 * len(draw.levels(frame, y)) + 0.95, 9.0))
-    taken = draw.strip(ax, frame, "share", y, where)
+    rows, of_row = draw.positions(frame, y)
+    hues, look_of = hue_looks(frame, y if y == "condition" else None)
+    ax = draw.axes(ax, height=min(0.36 * len(rows) + 0.95, 9.0))
+    value = numbers(frame, "share", where)
+    height = of_row + np.random.default_rng(0).uniform(-0.31, 0.31, len(frame))
+    size = 5.0 if len(frame) <= 3 * len(rows) else 3.0
+    how: dict[str, Any] = {"alpha": 0.6, "markeredgewidth": 0, "clip_on": False}
+    for i, (level, look) in enumerate(look_of.items()):
+        mine = (hues == i) & np.isfinite(value)
+        draw.points(ax, value[mine], height[mine], look, level, markersize=size, **how)
+    texts, names = [], draw.level_names(rows)
+    for i, level in enumerate(rows):
+        here = value[of_row == i]
+        zeros, lost = np.sum(here == 0), np.isnan(here).sum()
+        none = f", {zeros} at 0" if zeros > 1 else ""
+        none += f", {lost} undefined" if lost else ""
+        texts.append(f"{names[level]}\n(n = {len(here)}{none})")
+    taken = draw.label_rows(ax, texts, separated=True)
     scale(ax.xaxis, percent=True)
     text = "N-grams shared with the skill"
     label_x(ax, f"{text} (%)", taken=taken)
     if limit is not None:
         draw.legend(ax, [limit_line(ax, limit, "limit", upright=True)])
-    rows = "; ".join(" ".join(t.get_text().split()) for t in ax.get_yticklabels())
-    describe_axes(ax, f"{text}, one mark a text, {each(y)}", rows)
+    about = "; ".join(row.replace("\n", " ") for row in texts)
+    describe_axes(ax, f"{text}, one mark a text, {each(y)}", about)
     return ax
 
 
@@ -162,19 +178,13 @@ def threshold(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             "axes cannot show. Select one, or facet by rule (skillcomp.plots.facet)."
         )
     ax = draw.axes(ax)
-    entries = draw.marked({_NAMES.get(m, m): look_of[m] for m in look_of})
     curves, chosen = draw.estimates(frame, where), draw.truth(frame, "chosen", where)
     steps = np.diff(np.unique(at[np.isfinite(at)]))
     spread_of_marks = 0.4 * float(steps.min()) if len(steps) else 0.4
-    shifts = draw.offsets(len(look_of), spread=spread_of_marks)
-    for i, (measure, look) in enumerate(look_of.items()):
-        rows = measures == i
-        shifted = at + shifts[i]
-        level_marks(ax, shifted, curves, rows, look, measure, line="-")
-        ringed = rows & chosen
-        # without points, draw nothing: an empty artist that is not clipped has an infinite extent
-        if ringed.any():
-            ax.add_line(_rings(shifted[ringed], curves[0][ringed]))
+    beside = at + draw.offsets(len(look_of), spread=spread_of_marks)[measures]
+    entries = level_marks(ax, beside, curves, measures, look_of, _NAMES, line="-")
+    for x, y in zip(beside[chosen], curves[0][chosen], strict=True):
+        ax.add_line(_rings([x], [y]))
     limit = numbers(frame, "limit", where)
     for share in np.unique(limit[np.isfinite(limit)]):
         entries.append(limit_line(ax, share, "limit", upright=False))
@@ -273,8 +283,11 @@ def roc(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = None) 
     for i, (level, look) in reversed(list(enumerate(look_of.items()))):
         rows = hues == i
         name, width = level if hue else "thresholds", 1.0 + 0.7 * len(corners)
-        drawn = draw.points(ax, across[rows], up[rows], look, name, line="-")
-        drawn.set(markevery=[], linewidth=width, zorder=3 - 0.01 * len(corners))
+        below = 0.01 * len(corners)
+        draw.points(
+            ax, across[rows], up[rows], look, name, line="-",
+            markevery=[], linewidth=width, zorder=3 - below,
+        )  # fmt: skip
         # Each curve has a mark where its true positive rate exceeds the false positive rate most.
         # If several curves have this mark in the same place, each further mark is larger, so that
         # all of them are visible.
@@ -282,17 +295,10 @@ def roc(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = None) 
         best = int(np.nanargmax(far)) if np.isfinite(far).any() else None
         here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
         above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)
-        ax.plot(
-            *here,
-            color=look.color,
-            marker=look.marker,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
-            markersize=4.5 * 2**above,
-            linestyle="",
-            zorder=3.5 - 0.01 * len(corners),
-            gid="corner",
-        )
+        draw.points(
+            ax, here[:1], here[1:], look, gid="corner", markersize=4.5 * 2**above,
+            markeredgecolor="white", markeredgewidth=0.5, zorder=3.5 - below,
+        )  # fmt: skip
         corners.append(here)
         entries.insert(0, (name, draw.marker(look, line="-")))
         at_zero = up[rows & (across == 0)]
@@ -363,14 +369,13 @@ def power(
     hues, look_of = hue_looks(frame, hue)
     at, *curves = (numbers(frame, c, where) for c in (x, y, "ci_low", "ci_high"))
     ax = draw.axes(ax, height=2.8)
-    entries = []
-    for i, (level, look) in enumerate(look_of.items()):
-        rows = hues == i
-        number = isinstance(level, float) and hue == "size"
-        text = f"{number_text(level, percent=True)} points" if number else level
-        name = level if isinstance(level, str) else f"{words(hue or '').lower()} {text}"
-        name = name if hue else "power"
-        entries.append(level_marks(ax, at, curves, rows, look, name, line="-"))
+    names: dict[Any, object] = {}
+    for level in look_of:
+        if not isinstance(level, str):
+            number = isinstance(level, float) and hue == "size"
+            text = f"{number_text(level, percent=True)} points" if number else level
+            names[level] = f"{words(hue).lower()} {text}" if hue else "power"
+    entries = level_marks(ax, at, curves, hues, look_of, names, line="-")
     if target is not None:
         entries.append(limit_line(ax, target, "target", upright=False))
     draw.whole_steps(ax.xaxis, at)
@@ -439,11 +444,7 @@ def scores(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = Non
     at = _side_by_side(at)
     if unit == "points":
         draw.reference(ax, 0, upright=False)
-    entries = []
-    for i, (level, look) in enumerate(look_of.items()):
-        rows = hues == i
-        name = "document" if hue is None else level
-        entries.append(level_marks(ax, at, results, rows, look, name, width=0.6))
+    entries = level_marks(ax, at, results, hues, look_of, {}, width=0.6)
     percent = unit in ("rate", "points")
     scale(ax.yaxis, percent=percent, signed=unit == "points")
     label_x(ax, "Structure score of the document (0 to 100)")
@@ -539,7 +540,8 @@ def _side_by_side(at: Floats) -> Floats:
     """Shift equal positions slightly, so that marks at the same position do not overlap."""
     same = pd.Series(at).groupby(at)
     turn, size = same.cumcount(), same.transform("size")
-    if not size.gt(1).any():
+    most = size.max()
+    if not most > 1:
         return at
-    reach = 0.06 * float(np.nanmax(at) - np.nanmin(at)) / float(size.max() - 1)
+    reach = 0.06 * float(np.nanmax(at) - np.nanmin(at)) / (most - 1)
     return np.asarray(at + reach * (turn - (size - 1) / 2).to_numpy(), dtype=np.float64)

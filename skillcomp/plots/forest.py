@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import as_list
-from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.plots import _shared as draw
 from skillcomp.plots._shared import (
     Entry,
@@ -24,15 +20,14 @@ from skillcomp.plots._shared import (
     axis_label,
     characters,
     describe_axes,
-    hollow_points,
     hue_looks,
     level_names,
     level_text,
     marker,
+    name_of,
     number_text,
     numbers,
     offsets,
-    rate_of,
     require,
     scale,
     text_on_box,
@@ -63,19 +58,13 @@ _ESTIMATORS: Mapping[Any, Look] = {
     "pooled": Look(INK, "P"),
     "ppi": CATEGORIES[0],
 }
-_WHERE = "plots.transfer"
-_RATES = ("near", "far")
 _PLACES = {
-    "near": "Near",
-    "far": "Far",
-    "near_delta": "Near\n(delta)",
-    "far_delta": "Far\n(delta)",
-    "gap": "Gap\n(far − near)",
+    "near": "near",
+    "far": "far",
+    "near_delta": "near (delta)",
+    "far_delta": "far (delta)",
+    "gap": "gap (far − near)",
 }
-
-
-# These columns hold results; all other columns of a frame identify its rows.
-_RESULTS = {*CONTRACTS["estimates"].columns} - {"measure", "unit", "method"}
 
 
 def estimates(
@@ -209,7 +198,7 @@ def draw_estimates(
     lines, heads, places = _lines_of_forest(frame, names, group)
     collision = f"stand in one place with y={', '.join(names)} and hue={hue}"
     spots = list(zip(places, hues, strict=True))
-    _refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
+    draw.refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
     offset, n_lanes = _lanes_of_rows(places, hues, len(look_of))
     at = places + offset
     height = max(len(lines) * (n_lanes * lane + 0.06) + _MARGIN, 1.3)
@@ -219,35 +208,33 @@ def draw_estimates(
     if null is not None:
         draw.reference(ax, null, upright=True)
     bare = np.isnan(low) | np.isnan(high)
-    without_interval = bare & np.isfinite(value)
-    outlined = without_interval if filled is None else ~filled
-    hollow, gid = (bare, "no interval") if filled is None else (~filled, "not recommended")
-    thick = np.full(len(frame), 1.1) if filled is None else np.where(filled, 1.8, 0.8)
+    hollow, widths, gid = bare, (1.1, 1.1), "no interval"
+    if filled is not None:
+        hollow, widths, gid = ~filled, (1.8, 0.8), "not recommended"
     entries = []
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
-        for size in np.unique(thick[rows]):
-            some = rows & (thick == size)
+        for some, size in zip((rows & ~hollow, rows & hollow), widths, strict=True):
             draw.intervals(ax, at[some], low[some], high[some], look, upright=False, width=size)
-        if rows.any():
-            draw.points(ax, value[rows], at[rows], look, "estimate" if hue is None else level)
-        hollow_points(ax, value[rows & hollow], at[rows & hollow], look, gid)
+        draw.points(ax, value[rows], at[rows], look, "estimate" if hue is None else level)
+        own = rows & hollow
+        draw.points(ax, value[own], at[own], look, hollow=True, zorder=3.1, gid=gid)
         if len(look_of) > 1 or filled is not None:
-            only_outlined = bool(rows.any() and outlined[rows].all())
+            outlined = own & np.isfinite(value) if filled is None else own
+            only_outlined = bool(rows.any() and (outlined == rows).all())
             line: draw.Stroke = "" if only_outlined and filled is None else "-"
             entries.append((level, marker(look, line=line, hollow=only_outlined)))
     if filled is not None and filled.any():
         entries.append(("filled: recommended", marker(Look(INK, "o"), line="-")))
-    elif filled is None and without_interval.any():
+    elif filled is None and (bare & np.isfinite(value)).any():
         entries.append(("hollow: no interval", marker(Look(INK, "o"), hollow=True)))
     longest = _name_rows(ax, frame, lines, heads, places, hues, len(look_of))
     space = characters(ax) - longest - 8
     marks = list(look_of.values())
     _write_notes(ax, frame, at, value, [marks[i] for i in hues], space)
     scale(ax.xaxis, percent=percent, signed=null == 0)
-    what = "Price of a pass" if price else rate_of(frame, "Estimate")
-    what = draw.difference_of(frame) if null == 0 else what
-    text = axis_label(what, unit, percent=percent) + level_text(frame)
+    what = "Difference" if null == 0 else "Price of a pass" if price else "Estimate"
+    text = axis_label(name_of(frame, what), unit, percent=percent) + level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
     with_signs = "verdict" in frame.columns and hue != "verdict"
@@ -259,24 +246,15 @@ def draw_estimates(
 
 def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: Floats) -> list[Entry]:
     """Draw a symbol for each row's verdict at the right edge; return the legend entries."""
-    cells = values(frame, "verdict")
-    present = {word: look for word, look in VERDICT_LOOKS.items() if word in cells}
-    for word, look in present.items():
+    cells, entries = values(frame, "verdict"), list[Entry]()
+    size: dict[str, Any] = {"markersize": 5.5, "markeredgewidth": 0.3}
+    edge = size | {"transform": ax.get_yaxis_transform(), "clip_on": False, "gid": "verdict"}
+    for word, look in VERDICT_LOOKS.items():
         rows = at[cells == word]
-        (signs,) = ax.plot(
-            np.full(len(rows), 1.02),
-            rows,
-            **_sign_style(look),
-            transform=ax.get_yaxis_transform(),
-            clip_on=False,
-        )
-        signs.set(gid="verdict", label=word)
-    return [(word, Line2D([], [], **_sign_style(look))) for word, look in present.items()]
-
-
-def _sign_style(look: Look) -> dict[str, Any]:
-    how = {"color": look.color, "marker": look.marker, "linestyle": ""}
-    return how | {"markersize": 5.5, "markeredgewidth": 0.3}
+        if len(rows):
+            draw.points(ax, np.full_like(rows, 1.02), rows, look, word, **edge)
+            entries.append((word, marker(look, **size)))
+    return entries
 
 
 def _without_level(text: str) -> str:
@@ -482,23 +460,6 @@ def _lanes_of_rows(places: Floats, rank: Any, n_levels: int) -> tuple[Floats, in
     return np.array([offsets(count)[lane] for count, lane in lanes]), most
 
 
-def _refuse_alike(
-    frame: pd.DataFrame, spots: Sequence[Any], where: str, collision: str, advice: str
-) -> None:
-    """Raise FrameError if rows share a spot; the message names the columns in which they differ."""
-    if len(set(spots)) == len(spots):
-        return
-    first = next(spot for spot in spots if spots.count(spot) > 1)
-    rows = frame[[spot == first for spot in spots]]
-    columns = [name for name in rows.columns if name not in _RESULTS]
-    differ = [str(name) for name in columns if rows[name].nunique(dropna=False) > 1]
-    hint = "the rows are alike. Keep one of them."
-    if differ:
-        hint = f"columns that tell them apart: {', '.join(differ)}. {advice}, or facet by it "
-        hint += "(skillcomp.plots.facet)."
-    raise FrameError(f"{where}: {len(rows)} rows {collision}; {hint}")
-
-
 def _end_at_edge(ax: Axes, at: Floats, estimates: Estimates, null: float | None) -> Estimates:
     """Draw arrows for infinite limits; return the estimates with these limits moved to the edge."""
     finite = np.isfinite(estimates[0])
@@ -511,17 +472,9 @@ def _end_at_edge(ax: Axes, at: Floats, estimates: Estimates, null: float | None)
     least, most = float(finite.min()) - edge, float(finite.max()) + edge
     ax.set_xlim(least, most)
     for side, end, arrow in ((low, least, "<"), (high, most, ">")):
-        infinite = at[np.isinf(side)]
-        if len(infinite):
-            ax.plot(
-                np.full(len(infinite), end),
-                infinite,
-                gid="goes on",
-                color=INK,
-                marker=arrow,
-                linestyle="",
-                clip_on=False,
-            )
+        rows = at[np.isinf(side)]
+        ends = np.full_like(rows, end)
+        draw.points(ax, ends, rows, Look(INK, arrow), gid="goes on", clip_on=False)
     return value, np.clip(low, least, None), np.clip(high, None, most)
 
 
@@ -533,8 +486,9 @@ def _write_notes(
     notes = values(frame, "note")
     for row in np.flatnonzero(~np.isfinite(value)):
         mark = look[int(row)]
-        (drawn,) = ax.plot([0.02], [at[row]], mark.marker, color=mark.color, transform=across)
-        drawn.set(markerfacecolor="white", clip_on=False, gid="unknown")
+        draw.points(
+            ax, [0.02], [at[row]], mark, hollow=True, gid="unknown", transform=across, clip_on=False
+        )
         text = plain(why_unknown(notes[row]), width=max(space, len("undefined")))
         written = text_on_box(ax, 0.05, at[row], text, pad=0.5, transform=across, gid="note")
         # A long note must not make the axes narrower, so leave it out of the layout.
@@ -558,7 +512,7 @@ def _name_rows(
     for i, name in enumerate(names):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
         size_texts = [_size_text(counts[r], clusters[r]) for r in rows if np.isfinite(counts[r])]
-        count = ", ".join(size_texts if len(set(size_texts)) > 1 else size_texts[:1])
+        count = ", ".join(dict.fromkeys(size_texts))
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
             count = " to ".join(number_text(float(n)) for n in ends)
@@ -587,11 +541,11 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ----------
     frame : pandas.DataFrame
         One row per place and condition with ``estimate``, ``ci_low`` and ``ci_high``: the result of
-        ``sc.transfer.rates`` or ``sc.transfer.gap``, or both concatenated. A place is a position on
-        the x axis: the value of ``transfer`` (``near``, ``far``, ``gap``) or, if that is missing,
-        of ``measure`` (``near_delta``, ``far_delta``, ``gap``). Optional: ``scope`` (at most two
-        levels; points of the second are hollow), ``n`` (shown under its place) and ``note`` (the
-        reason for a missing estimate). Conditions have colours and markers.
+        ``sc.transfer.rates`` or ``sc.transfer.gap``, or both concatenated. A place is a row of the
+        forest: the value of ``transfer`` (``near``, ``far``, ``gap``) or, if that is missing, of
+        ``measure`` (``near_delta``, ``far_delta``, ``gap``). Optional: ``scope`` (several levels
+        are headings; rows without one are "all cases"), and the other columns of `estimates`.
+        Conditions have colours and markers.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
 
@@ -611,104 +565,43 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
     Notes
     -----
-    A thin line joins the near and far points of a condition. A row without an estimate is drawn as
-    a cross at the bottom of its place, with its note in the legend. A vertical line separates rates
-    from differences, which have a horizontal line at 0. The gap is a row of the frame; this
-    function does not compute it.
+    Unless all rows are rates, a line marks 0. The gap is a row of the frame; this function does not
+    compute it.
     """
-    require(frame, ["condition", "estimate", "ci_low", "ci_high"], _WHERE)
-    draw.unit(frame, _WHERE, together=("rate", "points"))
-    of_row = _place_of(frame)
-    hues, look_of = hue_looks(frame, "condition")
-    of_scope = values(frame, "scope")
-    scopes: list[Any] = [s for s in dict.fromkeys(of_scope) if s is not None] or [None]
-    if len(scopes) > 2:
-        raise FrameError(
-            f"{_WHERE}: column 'scope' has {len(scopes)} levels; allowed: at most 2. Facet by "
-            "scope instead (skillcomp.plots.facet)."
-        )
-    of_scope = np.where(pd.isna(of_scope), scopes[0], of_scope)
-    spots = list(zip(of_row, hues, of_scope, strict=True))
-    _refuse_alike(frame, spots, _WHERE, "share the place and condition", "Select one")
-    places = [place for place in _PLACES if place in of_row]
-    beside = list(zip(hues, of_scope, strict=True))
-    levels = list(look_of.items())
-    lanes = [lane for lane in product(range(len(levels)), scopes) if lane in beside]
-    ax = draw.axes(ax, width="column" if len(places) < 4 else "text", height=2.8)
-    step = dict(zip(lanes, offsets(len(lanes), spread=0.5), strict=True))
-    at = np.array([places.index(p) + step[lane] for p, lane in zip(of_row, beside, strict=True)])
-    value, low, high = draw.estimates(frame, _WHERE)
-    for i, scope in lanes:
-        level, look = levels[i]
-        rows = (hues == i) & (of_scope == scope)
-        hollow = rows & (np.isnan(low) | np.isnan(high) | (scope != scopes[0]))
-        draw.level_marks(ax, at, (value, low, high), rows, look, level)
-        hollow_points(ax, at[hollow], value[hollow], look)
-        for pair in (("near", "far"), ("near_delta", "far_delta")):
-            ends = [i for place in pair for i in np.flatnonzero(rows) if of_row[i] == place]
-            if len(ends) == 2:
-                (line,) = ax.plot(at[ends], value[ends], color=look.color, marker="", gid="pair")
-                line.set(linewidth=0.6, alpha=0.7, zorder=1.5)
-    unknown = _mark_unknown(ax, frame, at, [levels[i][1] for i in hues])
-    _name_places(ax, frame, places, of_row)
-    rates, text = [place in _RATES for place in places], "Rate (%) or difference (points)"
-    if all(rates) or not any(rates):
-        name = rate_of(frame) if all(rates) else "Difference"
-        text = axis_label(name, None, percent=True)
-    draw.label_y(ax, text + level_text(frame))
-    entries = draw.marked(look_of)
-    if len(scopes) > 1:
-        ink = Look(INK, "o")
-        entries += [(scope, marker(ink, hollow=scope != scopes[0])) for scope in scopes]
-    draw.legend(ax, [*entries, *unknown])
-    describe_axes(ax, f"{_without_level(ax.get_ylabel())} of near and far cases")
-    return ax
-
-
-def _place_of(frame: pd.DataFrame) -> Any:
-    """Return each row's position on the x axis: ``transfer`` or, if missing, ``measure``."""
+    where = "plots.transfer"
+    require(frame, ["condition"], where)
+    draw.unit(frame, where, together=("rate", "points"))
     distance = values(frame, "transfer")
     of_row = np.where(pd.isna(distance), values(frame, "measure"), distance)
-    wrong = [place for place in dict.fromkeys(of_row) if place not in _PLACES]
-    if wrong:
+    if wrong := [place for place in dict.fromkeys(of_row) if place not in _PLACES]:
         examples = ", ".join("missing" if p is None else repr(str(p)) for p in wrong[:5])
         raise FrameError(
-            f"{_WHERE}: 'transfer' (or 'measure' where that is missing) holds {examples}; allowed: "
+            f"{where}: 'transfer' (or 'measure' where that is missing) holds {examples}; allowed: "
             f"{', '.join(_PLACES)}."
         )
-    return of_row
-
-
-def _name_places(ax: Axes, frame: pd.DataFrame, places: list[str], of_row: Any) -> None:
-    """Label the positions on the x axis (near, far, gap) with their names and n.
-
-    Vertical lines separate rates, deltas and the gap. A horizontal line at 0 marks no difference.
-    """
-    wide = max(int(characters(ax, 0.66) / max(len(places), 1)), 7)
-    sizes = draw.sizes_by_level(frame, of_row, places, _WHERE)
-    counts = ["\n" + textwrap.fill(f"n = {size}", wide) if size else "" for size in sizes]
-    texts = [_PLACES[place] + count for place, count in zip(places, counts, strict=True)]
-    ax.set_xlim(-0.5, max(len(places), 1) - 0.5)
-    ax.set_xticks(range(len(places)), texts)
-    rates, grey = sum(place in _RATES for place in places), draw.LINE_GREY
-    if rates < len(places):
-        zero = ax.hlines(0, rates - 0.5, len(places) - 0.5, color=grey, linewidth=0.8, zorder=1)
-        zero.set_gid("reference")
-    for edge in {rates, len(places) - ("gap" in places)} - {0, len(places)}:
-        ax.axvline(edge - 0.5, color=grey, marker="", linewidth=0.6, zorder=0, gid="separator")
-    scale(ax.yaxis, percent=True, signed=rates == 0)
-
-
-def _mark_unknown(ax: Axes, frame: pd.DataFrame, at: Floats, look: list[Look]) -> list[Entry]:
-    """Draw a cross for each missing estimate; return legend entries with the reasons."""
-    value, notes = numbers(frame, "estimate", _WHERE), values(frame, "note")
-    foot, reasons = ax.get_xaxis_transform(), []
-    # cut reasons to half the width of the legend, because it may have two columns
-    space = max(characters(ax) // 2 - 6, 22)
-    for row in np.flatnonzero(~np.isfinite(value)):
-        why = textwrap.shorten(why_unknown(notes[row]), space, placeholder="…")
-        reasons.append(why)
-        (cross,) = ax.plot([at[row]], [0.03], "x", color=look[row].color, transform=foot)
-        cross.set(zorder=3, gid="unknown")
-    mark = Line2D([], [], color=INK, marker="x", linestyle="")
-    return [(why, mark) for why in dict.fromkeys(reasons)]
+    rates, text = {place in ("near", "far") for place in of_row}, "Rate (%) or difference (points)"
+    if len(rates) < 2:
+        name = name_of(frame, "Rate" if True in rates else "Difference")
+        text = axis_label(name, None, percent=True)
+    text += level_text(frame)
+    places = pd.Categorical([_PLACES[place] for place in of_row], categories=[*_PLACES.values()])
+    # the label says both units, so the rows need none
+    scope = values(frame, "scope")
+    several = len({*scope} - {None}) > 1
+    rows = frame.assign(place=places, scope=np.where(pd.isna(scope), "all cases", scope))
+    rows = rows.drop(columns=["unit", "measure"], errors="ignore")
+    drawn = draw_estimates(
+        rows,
+        ["place"],
+        "condition",
+        group="scope" if several else None,
+        ax=ax,
+        null=None if rates == {True} else 0,
+        percent=True,
+        label=text,
+        where=where,
+    )
+    scale(drawn.ax.xaxis, percent=True, signed=True not in rates)
+    draw.legend(drawn.ax, drawn.entries)
+    describe_axes(drawn.ax, f"{_without_level(text)} of near and far cases")
+    return drawn.ax

@@ -89,43 +89,37 @@ def dimensions(
     unit = draw.unit(frame, where)
     percent, diverges = unit in ("rate", "points"), unit in ("points", "percentage points")
     (columns, across), (rows, down) = positions(frame, x), positions(frame, y)
-    double = frame.duplicated([x, y])
-    if double.any():
-        raise FrameError(
-            f"{where}: {int(double.sum()) + 1} rows or more share a cell of {x} and {y}; nothing "
-            "is averaged here. Select one of each, or facet (skillcomp.plots.facet)."
-        )
+    collision = f"share a cell of {x} and {y}"
+    spots = list(zip(down, across, strict=True))
+    draw.refuse_alike(frame, spots, where, collision, "Select one of each")
     grids = np.full((4, len(rows), len(columns)), np.nan)
     for grid, name in zip(grids, ("estimate", "ci_low", "ci_high", "n"), strict=True):
         grid[down, across] = draw.numbers(frame, name, where)
-    cells, *limits, sizes = grids
-    with_interval = np.isfinite(limits).all(axis=0)
+    cells, limits, sizes = grids[0], grids[1:3], grids[3]
+    with_interval: draw.Bools = np.isfinite(limits).all(axis=0)
     ax = draw.axes(ax, height=min((0.34 if with_interval.any() else 0.24) * len(rows) + 1.1, 9.0))
     norm = _color_scale(cells, diverges, percent)
-    undefined = [(i, j) for i, j in sorted(zip(down, across, strict=True)) if np.isnan(cells[i, j])]
+    undefined = [spot for spot in sorted(spots) if np.isnan(cells[spot])]
     for i, j in undefined:
         ax.add_patch(Rectangle((j, i), 1, 1, gid="undefined", **_HATCH))
     form = partial(number_text, percent=percent, signed=diverges, digits=3)
-    texts = [[form(round(v, 2)) for v in row] for row in np.nan_to_num(cells)]
-    for i, j in np.argwhere(with_interval):
-        low, high = (form(round(side[i, j], 2)) for side in limits)
-        texts[i][j] += f"\n[{low}, {high}]"
-    text = label
-    if text is None and diverges:
-        text = draw.axis_label(draw.difference_of(frame), None, percent=percent)
-    elif text is None:
-        text = f"{draw.rate_of(frame)} (%)" if percent else "Estimate"
+    shown_n = [len(np.unique(n[np.isfinite(n)])) > 1 for n in sizes]
+    texts = np.full(cells.shape, "", dtype=object)
+    for i, j in np.argwhere(np.isfinite(cells)):
+        texts[i, j] = form(round(cells[i, j], 2))
+        if with_interval[i, j]:
+            low, high = (form(round(side[i, j], 2)) for side in limits)
+            texts[i, j] += f"\n[{low}, {high}]"
+        if shown_n[i] and np.isfinite(sizes[i, j]):
+            texts[i, j] += f"\n(n = {number_text(sizes[i, j])})"
+    name = draw.name_of(frame, "Difference" if diverges else "Rate" if percent else "Estimate")
+    text = draw.axis_label(name, None, percent=percent) if label is None else label
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
     few = np.isfinite(cells) & (sizes < _FEW)
-    for i, j in np.argwhere(np.isfinite(sizes)):
-        if len(np.unique(sizes[i][np.isfinite(sizes[i])])) > 1:
-            texts[i][j] += f"\n(n = {number_text(sizes[i, j])})"
     _heat_map(ax, cells, texts, norm, few, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
-        drawn: Any = mesh.colorbar
-        draw.scale(drawn.ax.yaxis, percent=percent, signed=diverges)
-        drawn.outline.set_linewidth(0.4)
-    counts = draw.sizes_by_level(frame, draw.values(frame, y), rows, where)
+        _set_color_bar(mesh.colorbar, percent=percent, signed=diverges)
+    counts = [", ".join(dict.fromkeys(map(number_text, n[np.isfinite(n)]))) for n in sizes]
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
     entries = [("undefined", Patch(**_HATCH))] if undefined else []
     if few.any():
@@ -214,16 +208,16 @@ def facet(
 
 
 def _heat_map(
-    ax: Axes, cells: Floats, texts: list[list[str]], norm: Normalize, pale: draw.Bools, **how: Any
+    ax: Axes, cells: Floats, texts: Any, norm: Normalize, pale: draw.Bools, **how: Any
 ) -> None:
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
         return
-    import seaborn as sns  # imported here, because only heat maps and strips need seaborn
+    import seaborn as sns  # imported here, because seaborn takes as long to load as matplotlib
 
     sns.heatmap(
         cells, mask=np.isnan(cells), norm=norm, vmin=norm.vmin, vmax=norm.vmax, ax=ax,
-        annot=np.array(texts), fmt="", annot_kws={"size": TICK_SIZE, "va": "center_baseline"},
+        annot=texts, fmt="", annot_kws={"size": TICK_SIZE, "va": "center_baseline"},
         linewidths=0.8, linecolor="white", xticklabels=False, yticklabels=False, **how,
     )  # fmt: skip
     mesh: Any = ax.collections[0]
@@ -234,6 +228,11 @@ def _heat_map(
         color = np.asarray(mesh.cmap(norm(cells[row, column])))[:3]
         shown = 1 - opacity[row, column] * (1 - color)  # the translucent colour on white
         text.set(gid="value", color=_ink_on(shown))
+
+
+def _set_color_bar(bar: Any, *, percent: bool, signed: bool = False) -> None:
+    draw.scale(bar.ax.yaxis, percent=percent, signed=signed)
+    bar.outline.set_linewidth(0.4)
 
 
 def _ink_on(background: Floats) -> str:
@@ -455,8 +454,7 @@ def case_map(
     ax.spines[:].set_visible(False)
     bar = ax.figure.colorbar(ScalarMappable(Normalize(0, 1), colors), ax=ax, pad=0.02, aspect=25)
     bar.set_label("Pass rate (%)")
-    bar.outline.set_linewidth(0.4)
-    draw.scale(bar.ax.yaxis, percent=True)
+    _set_color_bar(bar, percent=True)
     n_cases = len(table[[*names, "case_id"]].drop_duplicates())
     about = f"Pass rate of each of {n_cases:,} cases"
     describe_axes(ax, f"{about} {draw.each(names, 'condition')}")

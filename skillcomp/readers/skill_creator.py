@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,10 @@ class WorkspaceReader(Reader):
         """Return one row per attempt and expectation, with the ids of :func:`with_check_ids`."""
         graded = _folders_of_runs(path, FILE, problems)
         folders, with_grading = [*graded, *_ungraded(path, graded, problems)], set(graded)
-        rows = []
+        rows, facts_of = [], cache(_facts_of_workspace)
         for place, here in groupby(folders, key=_eval_folder):
             of_eval = _facts_of_eval(place, path) | {"key": place.name}
-            of_eval["workspace"] = _workspace_of(place, path)
+            of_eval |= facts_of(_workspace_of(place, path))
             for folder in here:
                 about = {**of_eval, **_facts_of_attempt(folder, place, path)}
                 grading = json_object(folder / FILE, path)
@@ -96,10 +97,7 @@ class WorkspaceReader(Reader):
             done = "the delta is that of these too, and not of the skill alone"
             what = "gives input files and a system message only with the skill"
             problems.add("agent-skills-eval", what, done, 0)
-        table = pd.DataFrame(rows)
-        known = {place: _facts_of_workspace(place) for place in table["workspace"].unique()}
-        facts = pd.DataFrame(list(table.pop("workspace").map(known)), index=table.index)
-        return with_check_ids(_with_own_names(table.join(facts), problems), problems)
+        return with_check_ids(_with_own_names(pd.DataFrame(rows), problems), problems)
 
     def pairs(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return the comparisons, each with its case and, if analysis.json has them, the arms."""

@@ -25,24 +25,25 @@ from skillcomp import (
     triggers,
 )
 from skillcomp.contrast import BoundedValue, Bounds
-from skillcomp.deltas.paired_deltas import has_single_checks
+from skillcomp.deltas.paired_deltas_and_price import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, argument, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
-from skillcomp.frames.missing_attempts import UNANSWERED
+from skillcomp.frames.outcomes import UNANSWERED
 from skillcomp.frames.reference_labels import CALIBRATION, RESULTS, Drawn, compared_rows
 from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
-from skillcomp.reliability.grader_agreement import FOUR
+from skillcomp.reliability.grader_agreement_and_consistency import FOUR
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.default_grader import (
     StudyData,
     StudyEstimates,
     StudyOrPath,
     add_facts_on_grading,
+    default_grader,
     default_reference,
     in_order_of,
     opened,
@@ -50,7 +51,7 @@ from skillcomp.report.default_grader import (
 )
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import findings
-from skillcomp.report.phrases import is_short_of_cases, main_rows, rows_of
+from skillcomp.report.phrases import main_rows, rows_of, undetermined_rows
 from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
@@ -264,8 +265,8 @@ def answer(
     )
     if value == "score" and grader is None:
         grader = next(iter(sorted(verdicts.loc[verdicts["score"].notna(), "grader"])), None)
-    named, chosen = grader, data.grader_to_report(grader, found.get("agreement"))
-    if named is None and not labelled and len(data.graders) > 1:
+    chosen = default_grader(verdicts, grader, gold=gold) if grader or data.graders else ""
+    if grader is None and not labelled and len(data.graders) > 1:
         done = f"no gold says which is right: {chosen} counts; {argument('fact grader')} chooses"
         change = Change("graders", ", ".join(data.graders), done, 0)
         found["problems"] = pd.concat([changes_frame([change]), found.get("problems")])
@@ -273,9 +274,8 @@ def answer(
     on_screens = partial(_answer_on_screens, estimates, data, chosen, draw)
     if verdicts.empty or data.is_of_pairs:
         return on_screens(_NO_VERDICTS if verdicts.empty else "there are only comparisons.")
-    outcomes = _with_agents_named(
-        frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
-    )
+    outcomes = frames.outcomes(verdicts, cases, attempts=attempts, checks=checks)
+    outcomes, verdicts = _with_agents_named(outcomes), _with_agents_named(verdicts)
     outcomes, attempts = (compared_rows(f, draw["gold_drawn"]) for f in (outcomes, attempts))
     mine = outcomes[outcomes["grader"].eq(chosen)]
     is_score = value == "score"
@@ -300,7 +300,7 @@ def answer(
     shared: Fields = {"cases": cases, "checks": checks, **draw}
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
-    corrected = with_failed_ends(_with_agents_named(verdicts[needed]), mine, attempts)
+    corrected = with_failed_ends(verdicts[needed], mine, attempts)
     rates = corrected_rates(mine, corrected, gold, by=by, reference=reference, correct=shared)
 
     def decide(results: StudyEstimates, other: float) -> None:
@@ -325,10 +325,10 @@ def answer(
     _add_skills(estimates, mine, reference, agents, interval=interval, **of_value)
     if not is_score:
         _add_passes(estimates, mine, attempts, reference, agents)
-    overall = len(gold) and "overall" in found and not agents
     estimates.add(
         "overall_corrected",
-        overall,
+        # correction.delta cannot average agents
+        len(gold) and "overall" in found and not agents,
         correction.delta,
         corrected,
         gold,
@@ -337,11 +337,6 @@ def answer(
         reference=reference,
         **shared,
     )
-    if len(gold) and agents and "overall" in found:
-        # correction.delta cannot average agents; the empty frame makes the sentence on all skills
-        # say "not corrected"
-        columns = ["grader", "condition", "recommended", "estimate", "ci_low", "ci_high"]
-        found["overall_corrected"] = pd.DataFrame(columns=columns)
     if "overall_corrected" in found:
         rows = found["overall_corrected"]
         found["overall_corrected"] = rows[rows["grader"].eq(chosen)]
@@ -466,20 +461,19 @@ def _add_graders(
 ) -> None:
     labels = None if gold.empty else gold
     several = verdicts["grader"].nunique() > 1
-    compared = _with_agents_named(verdicts)
-    by = ["agent"] if compared["agent"].nunique() > 1 else []
+    by = ["agent"] if verdicts["agent"].nunique() > 1 else []
     into.add(
         "drift",
         several,
         reliability.drift,
-        compared,
+        verdicts,
         labels,
         reference_grader=chosen,
         cases=how["cases"],
         by=by,
     )
     together = [*conditions, CALIBRATION] if how["gold_drawn"] == "separate" else conditions
-    compared = _with_agents_named(verdicts[verdicts["condition"].isin(together)])
+    compared = verdicts[verdicts["condition"].isin(together)]
     how |= {"by": ["grader", *agents], "reference": conditions[0], "value": value}
     into.add("corrected", len(gold), correction.delta, compared, gold, **how)
 
@@ -533,7 +527,7 @@ def _add_cases_needed(
     Skills are left out if only missing attempts or the correction make them undetermined.
     """
     decided = main_rows(into.frames["decided"])
-    undecided = decided[decided.apply(is_short_of_cases, axis=1).astype(bool)]
+    undecided = undetermined_rows(decided)
     skills = undecided["skill"].unique()
     outcomes = mine[mine["skill"].isin(skills) & mine["condition"].isin(conditions)]
     into.add(

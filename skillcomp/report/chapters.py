@@ -98,9 +98,6 @@ def blank_explorers(notebook: nbformat.NotebookNode) -> None:
                 before.source = re.split(r"(?m)^## .*(?!(?:.|\n)*^## )", before.source)[0]
 
 
-if TYPE_CHECKING:
-    import nbformat
-
 ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
 # text of the button that unfolds the rest of a section; `_FOLDS` has other texts for some headings
 _METHOD = "Method and constants"

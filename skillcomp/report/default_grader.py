@@ -20,7 +20,7 @@ from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
-from skillcomp.reliability.consistency import round_flips
+from skillcomp.reliability.grader_agreement_and_consistency import round_flips
 
 _NO_VERDICTS = "report: the study has no verdicts yet; grade it with `skillcomp grade`."
 _NO_USABLE_VERDICT = (
@@ -84,7 +84,9 @@ def default_grader(
         )
     except SkillcompError:  # the labels are unusable; the report gives the reason elsewhere
         return names[0]
-    return best_grader(agreement, names)
+    raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset="estimate")
+    best = raw[raw["estimate"].eq(raw["estimate"].max())]
+    return str(best["grader"].min()) if len(best) else names[0]
 
 
 def frame_of(study: RunStore | frames.Frames, name: str, **how: Any) -> Any:
@@ -92,15 +94,6 @@ def frame_of(study: RunStore | frames.Frames, name: str, **how: Any) -> Any:
     if isinstance(study, frames.Frames):
         return vars(study)[name]
     return getattr(frames, name)(study, **how)
-
-
-def best_grader(agreement: pd.DataFrame | None, names: list[str]) -> str:
-    """Return the grader that agrees best with gold; in a tie or without gold, the first by name."""
-    if agreement is not None:
-        raw = agreement[agreement["measure"].eq("raw_agreement")].dropna(subset=["estimate"])
-        if len(raw):
-            return str(raw[raw["estimate"].eq(raw["estimate"].max())]["grader"].min())
-    return sorted(names)[0]
 
 
 def first_grader(verdicts: pd.DataFrame, grader: str | None = None) -> str:
@@ -300,12 +293,6 @@ class StudyData:
             "passages": len(self.passages),
         }
         return {name: n for name, n in sizes.items() if n}
-
-    def grader_to_report(self, wish: str | None, agreement: pd.DataFrame | None) -> str:
-        """Return the grader `wish`; by default, the one that :func:`best_grader` returns."""
-        if wish is not None:
-            return grader_named(wish, self.graders)
-        return best_grader(agreement, self.graders) if self.graders else ""
 
     def gold_design(self, gold_drawn: Drawn | None, drawn_by: str | None) -> dict[str, Any]:
         """Return `gold_drawn` and `drawn_by`; if neither is given, return those of the study."""

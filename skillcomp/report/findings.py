@@ -12,14 +12,13 @@ from skillcomp.report.phrases import (
     Sentence,
     Sentences,
     headline_sentences,
-    is_overturned,
-    is_short_of_cases,
     main_rows,
     overall_sentences,
     plural,
     row_sentences,
     settling_sentences,
     skill_and_agent,
+    undetermined_rows,
     unit_of,
 )
 from skillcomp.report.sentences import sentences_about
@@ -190,7 +189,10 @@ def _parts_on_skills(
     compared = frames.get("placebo"), frames.get("previous")
     yield "summary", headline_sentences(main, unchecked)
     if (overall := frames.get("overall")) is not None:
-        yield "summary", overall_sentences(overall, frames.get("overall_corrected"), main)
+        yield (
+            "summary",
+            overall_sentences(overall, frames.get("overall_corrected"), main, unchecked),
+        )
     yield "summary", _sentences_if_present("labellers", frames)
     yield "skill", row_sentences(main, unchecked, *compared)
     yield "skill", _sentences_if_present("unanswered", frames)
@@ -207,16 +209,14 @@ def _limit_sentences(
 ) -> Sentences:
     """Name what would settle the open verdicts, and what the study cannot show."""
     by = columns_of(main, "skill", "agent")
-    undecided = main["verdict"].eq("undetermined")
-    overturned = main[undecided & main.apply(is_overturned, axis=1).astype(bool)]
-    for _, row in overturned.drop_duplicates(by).iterrows():
+    for _, row in undetermined_rows(main, "overturned").drop_duplicates(by).iterrows():
         text = "more cases would not settle this; the missing answers would."
         yield Sentence(f"{skill_and_agent(row)}: {text}", row["skill"])
     runs = main["note"].str.extract(f"({RUNS_DIFFER}.*?of this kind)")[0]
     for _, row in main.assign(runs=runs)[runs.notna()].iterrows():
         text = f"{row['runs']}: more repeats would make it narrower."
         yield Sentence(f"{skill_and_agent(row)}: {text}", row["skill"])
-    rest = main[main.apply(is_short_of_cases, axis=1).astype(bool) & runs.isna()]
+    rest = undetermined_rows(main[runs.isna()])
     yield from settling_sentences(rest.drop_duplicates(by), frames.get("needed"))
     sizes = main["note"].str.extract(r"deviation (of any size|below \d+ points) may go unseen")[0]
     if sizes.notna().any():

@@ -54,11 +54,10 @@ from skillcomp.report.chapters import (
 from skillcomp.report.default_grader import Study, StudyOrPath, frame_of, opened
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF, findings
-from skillcomp.report.phrases import is_unconfirmed, listing, main_rows, treatment, unit_of
+from skillcomp.report.phrases import listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
-from skillcomp.skillverdicts.corrected_deltas import NAIVE
-from skillcomp.skillverdicts.decide_on_cases import check_margin
+from skillcomp.skillverdicts.decide_and_compare_cases import NAIVE, check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 from skillcomp.table import table
@@ -79,13 +78,13 @@ _GAP = "00-answer-gap"  # the file stem of the figure on near and far cases
 _AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
 _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
 # head of a column -> phrase of its cells
-_OF_GRADERS = {
+_OF_GRADERS: dict[str, say.Part] = {
     "Grader": "{grader}",
     "Agrees with gold": "{raw_agreement:share}",
     "False passes": "{false_passes:share}",
     "False fails": "{false_fails:share}",
     "Checks passed: change": "{naive:cell}",
-    "corrected": "{best:cell}",
+    "corrected": ("{best:cell}", "{plain:cell}"),
 }
 # Without gold, verdicts have hollow symbols.
 _UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
@@ -529,8 +528,8 @@ def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) 
         others = result.frames.get("placebo")
         for row, (_, of) in zip(rows, both.iterrows(), strict=True):
             # a caveat is in the sentence and not in the cells
-            doubtful = is_unconfirmed(of) or of.get("overturned", False) or pd.isna(of["estimate"])
-            caveat = doubtful or of["verdict"] in ("helps", "hurts")
+            doubtful = say.state_of(of) in ("unconfirmed", "helps", "hurts")
+            caveat = doubtful or of.get("overturned", False) or pd.isna(of["estimate"])
             row |= {"of": of, "placebo": say.matching_row(others, of), "caveat": caveat}
     folded = [row["sentence"] for row in placebo]
     return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
@@ -567,6 +566,16 @@ def _price_table(price: pd.DataFrame) -> str:
     return table(pd.DataFrame(columns).reset_index()).html()
 
 
+def _shown_and_folded(
+    rows: Sequence[Fields], below: Collection[str] = ()
+) -> tuple[list[Fields], list[str]]:
+    """Return the rows to show, and the sentences to fold: on a single subject, or in `below`."""
+    shown = [
+        row for row in rows if not isinstance(row["about"], str) and row["sentence"] not in below
+    ]
+    return shown, [row["sentence"] for row in rows if row not in shown]
+
+
 def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     """Return the variables of the template of the first page."""
     rows: list[Any] = result.findings.to_dict("records")
@@ -585,10 +594,7 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     if graders:  # fold the sentences with numbers of the table of graders
         own = [*topics["grader"], *topics.pop("drift", []), *topics.pop("correction", [])]
         below = sentences(estimates["agreement"])[:-1]  # the last one is on how gold was drawn
-        topics["grader"] = [
-            row for row in own if row["about"] != row["about"] and row["sentence"] not in below
-        ]
-        folded["grader"] = [row["sentence"] for row in own if row not in topics["grader"]]
+        topics["grader"], folded["grader"] = _shown_and_folded(own, below)
     if "decided" in estimates:
         headlines = {screen.headline for screen in result.screens}
         topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
@@ -598,12 +604,9 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
     is_score = bool(skills) and unit_of(decided.iloc[0]) == "score"
-    limits = topics["limits"]
-    # keep sentences with a subject; in the others, `about` is NaN, which differs from itself
-    about = [row for row in limits if row["about"] == row["about"]]
-    if len(about) > 1:
-        topics["limits"] = [row for row in limits if row not in about]
-        folded["limits"] = [row["sentence"] for row in about]
+    shown, single = _shown_and_folded(topics["limits"])
+    if len(single) > 1:
+        topics["limits"], folded["limits"] = shown, single
     price = _price_table(estimates["price"]) if "price" in estimates else ""
     # these topics may have no box on the page, so their tables move to the limits
     absent = {"dimension", "structure", "trigger"} - {*topics} | ({"price"} if not price else set())

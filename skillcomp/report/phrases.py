@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -14,7 +15,9 @@ import pandas as pd
 from skillcomp.errors import plural as plural
 from skillcomp.frames.contracts import DIFFERENT_MODELS, REPLACED
 from skillcomp.frames.estimates import columns_of
-from skillcomp.skillverdicts.corrected_deltas import FEWEST_GOLD, NAIVE
+from skillcomp.planning.power import MOST_CASES
+from skillcomp.skillverdicts.decide_and_compare_cases import FEWEST_GOLD, NAIVE
+from skillcomp.stats.results import Fields
 from skillcomp.stats.results import p_value as p_value
 from skillcomp.style import called, quantity
 
@@ -51,16 +54,16 @@ def marked(rows: pd.DataFrame, column: str = "recommended") -> pd.DataFrame:
     return rows[rows[column].fillna(False).astype(bool)]
 
 
-def matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
-    """Return the row of `frame` that has the skill, agent and condition of `row`.
-
-    Return None if there is no such row, or if it has no estimate.
-    """
-    if frame is None:
-        return None
+def rows_like(frame: pd.DataFrame, row: Row) -> pd.DataFrame:
+    """Return the rows of `frame` that have the skill, agent and condition of `row`."""
     names = [name for name in columns_of(frame, "skill", "agent", "condition") if name in row]
-    same = frame[frame[names].eq(row[names]).all(axis=1)]
-    return same.iloc[0] if len(same) == 1 and has_estimate(same.iloc[0]) else None
+    return frame[frame[names].eq(row[names]).all(axis=1)]
+
+
+def matching_row(frame: pd.DataFrame | None, row: Row) -> Row | None:
+    """Return the only row like `row` that has an estimate; None if there is no such row."""
+    same = [] if frame is None else [row for _, row in rows_like(frame, row).iterrows()]
+    return same[0] if len(same) == 1 and has_estimate(same[0]) else None
 
 
 def direction(row: Row, above: str, below: str, neither: str) -> str:
@@ -234,6 +237,11 @@ def listing(names: Iterable[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def listed(rows: pd.DataFrame, phrase: str) -> str:
+    """Return a list with the phrase of each row."""
+    return listing(phrase.format_map(fields_of(row)) for _, row in rows.iterrows())
+
+
 def reason(row: Row) -> str:
     """Return the text of ``reason`` (of a correction) or, failing that, of ``note``."""
     texts = [text.strip() for text in (row.get("reason"), row.get("note")) if isinstance(text, str)]
@@ -249,6 +257,8 @@ class Field(NamedTuple):
     def __format__(self, form: str) -> str:
         """Format the value, for example as a ``change``, as ``#case``, or as ``more|fewer|``.
 
+        Two words as in ``gain/loss`` are for a positive and for a negative number.
+
         Raises
         ------
         LookupError
@@ -262,6 +272,8 @@ class Field(NamedTuple):
             return plural(number, form[1:])
         if "|" in form:
             return direction(value, *form.split("|"))
+        if "/" in form:
+            return form.split("/")[int(number < 0)]
         if form.startswith("of "):
             return share(value, form[3:])
         if form in _OF_ROWS:
@@ -270,9 +282,12 @@ class Field(NamedTuple):
             return signed(number, unit="score") if form == "signed" else quantity(number)
         if form in _OF_NUMBERS:
             return _OF_NUMBERS[form](number)
-        return format(value, form) if form else called(value)
+        if form in ("", "s"):
+            return str(value) if form else called(value)
+        return format(value, form)
 
 
+_SOURCES = {"gold_only": " by gold alone", "pooled": " (error rates of all skills)"}
 _OF_ROWS: dict[str, Callable[[Row], str]] = {
     "change": change,
     "points": points,
@@ -284,7 +299,10 @@ _OF_ROWS: dict[str, Callable[[Row], str]] = {
     "kappa": coefficient_text,
     "cell": change_text,
     "n": lambda row: f"{row['n']:,.0f}",
+    "interval of counts": lambda row: count_range(row[["ci_low", "ci_high"]]),
     "clusters": lambda row: f"{row['n_clusters']:,.0f}",
+    "reason": lambda row: reason(row),
+    "source": lambda row: _SOURCES.get(str(row.get("estimator")), ""),
     "rank": lambda row: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]",
 }
 _OF_NUMBERS: dict[str, Callable[[Any], str]] = {
@@ -293,6 +311,8 @@ _OF_NUMBERS: dict[str, Callable[[Any], str]] = {
     "signed": signed,
     "coefficient": coefficient,
     "names": lambda text: listing(text.split(", ")),
+    "p": p_value,
+    "adjusted p": partial(p_value, name="adjusted p"),
 }
 
 
@@ -309,66 +329,140 @@ def agrees_with(row: Row) -> str:
 def fields_of(row: Row, more: Mapping[str, Any] | None = None) -> dict[str, Field]:
     """Return the fields of phrases: columns of a row, words for it, and more by name."""
     condition, reference = row.get("condition", "skill"), str(row.get("reference", "baseline"))
+    what = "checks" if "share" in str(row.get("measure")) else "answers"
     words = {
         "row": row,
         "grader": row.get("grader", "The grader"),
         "agrees": agrees_with(row) if row.get("measure") == "raw_agreement" else "",
         "how": treatment(condition, reference),
         "without": without(reference),
-        "what": "checks" if "share" in str(row.get("measure")) else "answers",
+        "against": called(reference),
+        "what": what,
+        "mean": "the mean score" if unit_of(row) == "score" else f"the share of {what} that pass",
+        "reason": reason(row),
     }
     fields = row.to_dict() | words | dict(more or {})
     return {str(name): Field(value, unit_of(row)) for name, value in fields.items()}
 
 
-def filled(phrase: Iterable[str], fields: Mapping[str, Field]) -> str:
+Part: TypeAlias = str | tuple[str, ...]  # Texts, of which the first known one is said.
+Phrase: TypeAlias = Iterable[Part]
+
+
+def filled(phrase: Phrase, fields: Mapping[str, Field]) -> str:
     """Fill in a phrase; leave out parts with unknown numbers, but raise LookupError for the first.
 
+    Of a part with several texts, the first without an unknown number counts.
+
     >>> row = pd.Series({"estimate": 0.164, "ci_low": 0.11, "ci_high": 0.22, "n": 419})
-    >>> phrase = "It fails {row:of items}", ", kappa {kappa:coefficient}"
-    >>> filled(phrase, fields_of(row)), filled(phrase, fields_of(row) | {"kappa": Field(0.79)})
-    ('It fails 16 % [11, 22] of 419 items', 'It fails 16 % [11, 22] of 419 items, kappa .79')
+    >>> phrase = "It fails {row:of items}", (", kappa {kappa:coefficient}", ", no kappa")
+    >>> filled(phrase, fields_of(row))
+    'It fails 16 % [11, 22] of 419 items, no kappa'
+    >>> filled(phrase, fields_of(row) | {"kappa": Field(0.79)})
+    'It fails 16 % [11, 22] of 419 items, kappa .79'
     """
-    first, *rest = phrase
-    text = first.format_map(fields)
-    for part in rest:
-        with suppress(LookupError):
-            text += part.format_map(fields)
-    return text
+    texts = []
+    for part in phrase:
+        for text in (part,) if isinstance(part, str) else part:
+            with suppress(LookupError):
+                texts.append(text.format_map(fields))
+                break
+        else:
+            if not texts:
+                text.format_map(fields)  # raises
+    return "".join(texts)
 
 
 RATES = "with {how} {rate:rate} of the {what} pass and {without} {reference_rate:rate}"
 _MEAN_SCORES = "the mean score with {how} is {rate:rate} and {without} {reference_rate:rate}"
-# verdict -> its verb for one and for several skills, and its reason
-_VERDICTS = {
-    "teaching": ("teaches", "teach", "{row:limits} is above the margin of {margin:size}"),
-    "helps": ("helps", "help", "{row:limits} excludes 0, but not a gain within the margin"),
-    "redundant": (
-        "is redundant",
-        "are redundant",
-        "{row:limits} adds little to {reference_rate:rate}",
+_UNSEEN = "even the largest possible change may go unseen"
+
+
+# verdict -> its verb for one skill and for several
+_VERBS = {
+    "teaching": ("teaches", "teach"),
+    "helps": ("helps", "help"),
+    "redundant": ("is redundant", "are redundant"),
+    "ineffective": ("changes nothing", "change nothing"),
+    "hurts": ("hurts", "hurt"),
+    "harmful": ("harms", "harm"),
+    "undetermined": ("is undetermined", "are undetermined"),
+}
+# a verdict, or what keeps a skill undetermined -> the reason, and a phrase of the sentence
+_REASONS: dict[str, Part] = {
+    "teaching": "{row:limits} is above the margin of {margin:size}",
+    "helps": "{row:limits} excludes 0, but not a gain within the margin",
+    "redundant": "{row:limits} adds little to {reference_rate:rate}",
+    "ineffective": "{row:limits} is within the margin of {margin:size}",
+    "hurts": "{row:limits} excludes 0, but not a loss within the margin",
+    "harmful": "{row:limits} is below a loss of {margin:size}",
+    "no interval": "there is no interval",
+    "overturned": "the missing answers could overturn it",
+    "unconfirmed": (
+        "labels on {n_gold:#case} do not confirm the grader's verdict",
+        "no label confirms the grader's verdict",
     ),
-    "ineffective": (
-        "changes nothing",
-        "change nothing",
-        "{row:limits} is within the margin of {margin:size}",
-    ),
-    "hurts": ("hurts", "hurt", "{row:limits} excludes 0, but not a loss within the margin"),
-    "harmful": ("harms", "harm", "{row:limits} is below a loss of {margin:size}"),
-    "undetermined": (
-        "is undetermined",
-        "are undetermined",
-        "{row:limits}; a change below {detectable:size} may go unseen",
-    ),
+    "shown alone": "{row:limits} excludes 0, but not once adjusted for all verdicts",
+    "within alone": "{row:limits} is within the margin, but not once adjusted",
+    "unseen": f"{{row:limits}}; {_UNSEEN}",
+    "detectable": "{row:limits}; a change below {detectable:size} may go unseen",
+    "undetermined": "{row:limits} includes 0 and changes beyond the margin",
+}
+_RULED_OUT = (
+    " Ruled out: a loss of {no_loss:size}.",
+    " Ruled out: a gain of {no_gain:size}.",
+    " Neither a gain nor a loss is ruled out.",
+)
+_ADJUSTED = (
+    "; adjusted for the {n_rows:#verdict} it does not ({p_adjusted:adjusted p}).",
+    " by its interval, but not by its p-value ({p_adjusted:p}).",
+    ", without an adjusted p-value.",
+)
+_REMARKS: dict[str, Phrase] = {
+    "helps": [" The gain may be smaller than the margin of {margin:size}."],
+    "hurts": [" The loss may be smaller than the margin of {margin:size}."],
+    "overturned": [" The verdict therefore stays open."],
+    "unconfirmed": [
+        (
+            " Labels on all {hopeless:#case} would not decide; more cases are needed.",
+            " Labels on about {labels_needed:#more case} would decide.",
+            " Labels on at least {lacking:#more case} are needed.",
+            " How many more labels would decide is not known.",
+        )
+    ],
+    "shown alone": [" Taken alone this row shows a {ci_high:gain/loss}", _ADJUSTED],
+    "within alone": [
+        " The interval is within {margin:size}, but not once adjusted for ",
+        ("the {n_rows:#verdict}.", "several verdicts."),
+    ],
+    "unseen": [_RULED_OUT, f" In such a study {_UNSEEN}."],
+    "detectable": [
+        _RULED_OUT,
+        " A change of {detectable:size} would have been shown in 8 of 10 such studies.",
+    ],
+    "undetermined": [_RULED_OUT],
 }
 _LOSSES = ["hurts", "harmful"]
-_UNSEEN = "even the largest possible change may go unseen"
 _FEW = 4  # With more undetermined skills than this, there are no sentences on single skills.
 FIXED_IN_ADVANCE = (
     "A number of cases that rests on the change observed can be too small or too large by chance. "
     "Fix the number of cases in advance: a t test looked at after 20, 40, 80 and 160 cases errs in "
     "14 % of null studies, not 5 %."
 )
+# start of a note that the page says first -> what it means for the result
+_CAUTIONS = {
+    DIFFERENT_MODELS: "a change may be that of the models",
+    REPLACED: "this alone changes the pass rates",
+}
+_MISSING = (
+    " {n_missing:,.0f} of {n_attempts:,.0f} answers under {condition} and "
+    "{n_missing_reference:,.0f} of {n_attempts_reference:,.0f} answers under {reference} are "
+    "missing: if all had gone against {condition}, the change would be {worst_low:signed}; if "
+    "all for it, {worst_high:signed}."
+)
+_ASSUMED = " The verdict assumes that they are missing {assume_missing}."
+_TOO_MANY = f"more than {MOST_CASES:,}"
+_PLAN = "with {power:rate} power and {n_repeats:#repeat}"
 
 
 def main_rows(decided: pd.DataFrame) -> pd.DataFrame:
@@ -379,19 +473,40 @@ def main_rows(decided: pd.DataFrame) -> pd.DataFrame:
     return decided
 
 
+def state_of(row: Row) -> str:
+    """Return the verdict of a row or, if it is undetermined, what keeps it so."""
+    if row["verdict"] in _VERBS and row["verdict"] != "undetermined":
+        return str(row["verdict"])
+    low, high, margin = row["ci_low"], row["ci_high"], row["margin"]
+    detectable = row.get("detectable")
+    states = {
+        "overturned": row.get("overturned", False) and not row.get("assume_missing", ""),
+        "unconfirmed": row.get("verdict_uncorrected", "undetermined") != "undetermined",
+        "no interval": pd.isna(low) or pd.isna(high),
+        "shown alone": low > 0 or high < 0,
+        "within alone": low > -margin and high < margin,
+        "unseen": detectable == math.inf,
+        "detectable": pd.notna(detectable),
+    }
+    return next((state for state, holds in states.items() if holds), "undetermined")
+
+
+def undetermined_rows(decided: pd.DataFrame, *states: str) -> pd.DataFrame:
+    """Return the undetermined rows in these states; by default, those that lack only cases.
+
+    Labels or missing answers would settle the others.
+    """
+    rows = decided[decided["verdict"].eq("undetermined")]
+    states = states or tuple({*_REASONS} - {"overturned", "unconfirmed"})
+    return rows.loc[[state_of(row) in states for _, row in rows.iterrows()]]
+
+
 def verdict_sentences(decided: pd.DataFrame) -> Sentences:
     """Count the verdicts, and describe each."""
     # no verdict is corrected or could be confirmed by gold
     unchecked = "n_gold" not in decided or not decided["n_gold"].gt(0).any()
     yield from headline_sentences(main_rows(decided), unchecked)
     yield from row_sentences(decided, unchecked)
-
-
-# start of a note that the page says first -> what it means for the result
-_CAUTIONS = {
-    DIFFERENT_MODELS: "a change may be that of the models",
-    REPLACED: "this alone changes the pass rates",
-}
 
 
 def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
@@ -402,86 +517,92 @@ def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
     n, rows = len(main), unit_of_rows(main)
     if n > len(main.drop_duplicates(columns_of(main, "skill", "agent"))):
         rows = "conditions" if main["skill"].nunique() == 1 else "pairs of skill and condition"
-    parts = _counts_in_words(main["verdict"])
-    if not parts:
+    counts = _counts_in_words(main["verdict"])
+    if not counts:
         return
-    text = f"Of {n} {rows}, {listing(parts)}"
-    if len(parts) == 1 and main["verdict"].isin(list(_VERDICTS)).all():
-        everyone = f"Both {rows}" if n == 2 else f"All {n} {rows}"
-        text = everyone if n > 1 else called(main["skill"].iloc[0])
-        text += f" {parts[0].split(' ', 1)[1]}"
+    text = f"Of {n} {rows}, {_listed(counts)}"
+    if len(counts) == 1 and main["verdict"].isin(list(_VERBS)).all():
+        whole = {1: called(main["skill"].iloc[0]), 2: f"Both {rows}"}.get(n, f"All {n} {rows}")
+        text = f"{whole} {counts[0][1]}"
     if unchecked:
         first = text[:1].lower() if n > 1 else text[:1]
         what = "scores" if unit_of(main.iloc[0]) == "score" else "grader"
         text = f"Nobody has checked the {what}. By the grader alone: {first}{text[1:]}"
-    open_ = main[main["verdict"].eq("undetermined")]
-    alone = [row["verdict_uncorrected"] for _, row in open_.iterrows() if is_unconfirmed(row)]
-    if alone:
-        n_open = len(open_)
-        parts = _counts_in_words(pd.Series(alone + ["undetermined"] * (n_open - len(alone))))
-        words = listing(parts)
-        if len(parts) == 1:
-            words = f"{'it' if n_open == 1 else 'they'} {parts[0].split(' ', 1)[1]}"
-        of_these = "of these, " if 1 < n_open < n and len(parts) > 1 else ""
-        text += f"; {of_these}by the grader alone {words}"
+    alone = undetermined_rows(main, "unconfirmed")
+    if len(alone):
+        n_open = int(main["verdict"].eq("undetermined").sum())
+        others = ["undetermined"] * (n_open - len(alone))
+        counts = _counts_in_words([*alone["verdict_uncorrected"], *others])
+        words = f"by the grader alone {_listed(counts)}"
+        if len(counts) == 1:
+            words = f"by the grader alone {'it' if n_open == 1 else 'they'} {counts[0][1]}"
+        elif n_open < n:
+            words = f"of these, {words}"
+        text += f"; {words}"
     yield Sentence(f"{text}.")
 
 
-def _counts_in_words(verdicts: pd.Series) -> list[str]:
-    counts = verdicts.value_counts()
-    words = {name: forms for name, forms in _VERDICTS.items() if name in counts}
-    return [f"{counts[name]} {forms[int(counts[name] > 1)]}" for name, forms in words.items()]
+def _counts_in_words(verdicts: Iterable[str]) -> list[tuple[int, str]]:
+    """Return the number of each verdict, with its verb."""
+    n_of = Counter(verdicts)
+    return [
+        (n_of[name], many if n_of[name] > 1 else one)
+        for name, (one, many) in _VERBS.items()
+        if name in n_of
+    ]
+
+
+def _listed(counts: Iterable[tuple[int, str]]) -> str:
+    return listing(f"{n} {verb}" for n, verb in counts)
 
 
 def overall_sentences(
-    overall: pd.DataFrame, corrected: pd.DataFrame | None, main: pd.DataFrame
+    overall: pd.DataFrame, corrected: pd.DataFrame | None, main: pd.DataFrame, unchecked: bool
 ) -> Sentences:
     """Describe the change over all skills, its correction, and name the skills with a loss."""
     single = main["skill"].nunique() == 1
-    several_agents = "agent" in main and main["agent"].nunique() > 1
+    averaged = "agent" in main and main["agent"].nunique() > 1
+    over = "agents" if single else "skills and agents" if averaged else "skills"
+    over = f"Over all {over}{' (agents averaged within each case)' if averaged else ''}, "
+    loaded = {"the skill": "the skill loaded" if single else "their skill loaded"}
+    loaded["a placebo"] = "a placebo loaded instead"
     for _, row in overall.iterrows():
-        condition = row["condition"]
-        how = treatment(condition, row.get("reference"))
-        loaded = "the skill loaded" if single else "their skill loaded"
-        how = {"the skill": loaded, "a placebo": "a placebo loaded instead"}.get(how, how)
-        others = without(row.get("reference", "baseline")).removesuffix(" it")
-        fields = fields_of(row, {"how": how, "without": others})
-        over = "agents" if single else "skills"
-        if several_agents:
-            over = "agents" if single else "skills and agents"
-            over += " (agents averaged within each case)"
-        text = f"With {how}: not known, {reason(row)}."
-        if has_estimate(row):
-            text = filled([_levels_of(row) + ": {row:change}{row:cases}"], fields)
-            lone = single and not several_agents
-            text = f"{text[0].upper()}{text[1:]}" if lone else f"Over all {over}, {text}"
-            if corrected is not None:
-                best = marked(corrected[corrected["condition"].eq(condition)])
-                best = with_estimate(best, "ci_low")
-                if best.empty or not _is_corrected(best.iloc[0]):
-                    text += "; not corrected"
-                else:
-                    text += f"; corrected for the grader's errors, {change(best.iloc[0])}"
-            text += "."
-        yield Sentence(text + _losses_in_words(main[main["condition"].eq(condition)]), condition)
+        own = main[main["condition"].eq(row["condition"])]
+        how = treatment(row["condition"], row.get("reference"))
+        words: Fields = {
+            "how": loaded.get(how, how),
+            "without": without(row.get("reference", "baseline")).removesuffix(" it"),
+            "over": "" if single and not averaged else over,
+            "best": None,
+        }
+        if corrected is not None:
+            best = marked(corrected[corrected["condition"].eq(row["condition"])])
+            known = [best for _, best in with_estimate(best, "ci_low").iterrows()]
+            words["best"] = next(filter(_is_corrected, known), None)
+        phrase: list[Part] = [f"{{over:s}}{_levels_of(row)}: {{row:change}}{{row:cases}}"]
+        if not unchecked and unit_of(row) != "score":
+            phrase.append(("; corrected for the grader's errors, {best:change}", "; not corrected"))
+        if not has_estimate(row):
+            phrase = ["With {how:s}: not known, {reason:s}"]
+        text = filled(phrase, fields_of(row, words))
+        text = f"{text[:1].upper()}{text[1:]}." + _losses_in_words(own)
+        yield Sentence(text, row["condition"])
 
 
 def _losses_in_words(main: pd.DataFrame) -> str:
     """Name the skills with a loss, then those with an unconfirmed loss."""
-    rows = [row for _, row in main.iterrows()]
-    open_ = [row for row in rows if is_unconfirmed(row)]
+    alone = undetermined_rows(main, "unconfirmed")
     losses = {
-        "A loss is": [row for row in rows if row["verdict"] in _LOSSES],
-        "A loss by the grader alone, not confirmed, is": [
-            row for row in open_ if row["verdict_uncorrected"] in _LOSSES
-        ],
+        "A loss is": main[main["verdict"].isin(_LOSSES)],
+        "A loss by the grader alone, not confirmed, is": (
+            alone[alone["verdict_uncorrected"].isin(_LOSSES)] if len(alone) else alone
+        ),
     }
-    texts = [
-        f" {start} shown for {listing(map(skill_and_agent, part))}."
-        for start, part in losses.items()
-        if part
-    ]
-    return "".join(texts)
+    return "".join(
+        f" {start} shown for {listing(skill_and_agent(row) for _, row in rows.iterrows())}."
+        for start, rows in losses.items()
+        if len(rows)
+    )
 
 
 def row_sentences(
@@ -492,51 +613,67 @@ def row_sentences(
 ) -> Sentences:
     """Describe each verdict and its evidence; a placebo has only evidence."""
     for _, row in rows.iterrows():
-        name = skill_and_agent(row)
-        name += f" ({row['condition']})" if row["condition"] != "skill" else ""
+        others = {"placebo": matching_row(placebo, row), "previous": matching_row(previous, row)}
+        fields = fields_of(row, _words_on_verdict(row) | others)
+        verdict, why = row["verdict"], None
+        if verdict in _VERBS:
+            why = filled([_REASONS[state_of(row)]], fields)
+        phrase: Phrase = _phrase_of_verdict(row, unchecked)
         if pd.isna(row["estimate"]):
-            text = f"{name} cannot be judged: {reason(row)}."
+            phrase = ["{name:s} cannot be judged: {reason:s}."]
         elif row["condition"] == "placebo":
-            text = f"{name}: {_evidence(row)}{on_cases(row)}."
-            yield Sentence(text, row["skill"])
-            continue
-        else:
-            others = matching_row(placebo, row), matching_row(previous, row)
-            text = _verdict_in_words(name, row, *others, unchecked)
-        yield Sentence(text, row["skill"], row["verdict"], _reason_of_verdict(row))
+            phrase = [f"{{name:s}}: {_evidence(row)}{{row:cases}}."]
+            verdict = why = None
+        yield Sentence(filled(phrase, fields), row["skill"], verdict, why)
 
 
-def _verdict_in_words(
-    name: str, row: Row, placebo: Row | None, previous: Row | None, unchecked: bool
-) -> str:
-    """Describe the verdict on a skill, the evidence for it, and what limits it."""
-    verdict = row["verdict"] if row["verdict"] in _VERDICTS else "undetermined"
-    claim, overturned = _VERDICTS[verdict][0], row.get("overturned", False)
-    if unconfirmed := is_unconfirmed(row):
-        n, alone = row["n_gold"], row["verdict_uncorrected"]
-        claim = alone if alone in ("helps", "hurts") else f"is {alone}"
-        claim += " by the grader, not confirmed"
-        claim += f" by labels on {plural(n, 'case')}" if n else ", as no case has a label"
-    elif unchecked and verdict != "undetermined":
-        claim += " by the grader alone"
-    counts = row.drop(["n_missing", "n_missing_reference"]) if overturned else row
-    text = f"{name} {claim}: {_evidence(row)}{on_cases(counts)}."
-    if unconfirmed:
-        alone = _shown_alone_in_words(row, "Corrected and taken alone it")
-        return f"{text}{alone} {_labels_in_words(row)}"
-    if overturned:
-        text += _missing_answers_in_words(row)
-        if verdict == "undetermined" and not row["assume_missing"]:
-            return text
-    margin = size(row["margin"], unit=unit_of(row))
-    if verdict in ("helps", "hurts"):
-        effect = "gain" if verdict == "helps" else "loss"
-        text += f" The {effect} may be smaller than the margin of {margin}."
-    elif verdict == "undetermined":
-        text += _what_is_ruled_out(row, margin)
-    alone = " (grader alone)" if _is_corrected(row) else ""
-    text += _comparison_in_words(verdict, placebo, f"its placebo{alone}")
-    return text + _comparison_in_words("", previous, f"the previous version{alone}")
+def _phrase_of_verdict(row: Row, unchecked: bool) -> Phrase:
+    """Yield the parts on a verdict: the evidence for it, what limits it, and comparisons."""
+    state, corrected = state_of(row), _is_corrected(row)
+    yield "{name:s} {verb:s}"
+    if state == "unconfirmed":
+        yield " by the grader, not confirmed"
+        yield " by labels on {n_gold:#case}", ", as no case has a label"
+    elif unchecked and state == row["verdict"] != "undetermined":
+        yield " by the grader alone"
+    yield f": {_evidence(row)}{{counted:cases}}."
+    if row.get("overturned", False):
+        yield _MISSING + (_ASSUMED if row["assume_missing"] else "")
+    if state == "unconfirmed" and corrected and (row["ci_low"] > 0 or row["ci_high"] < 0):
+        yield " Corrected and taken alone it shows a {ci_high:gain/loss}"
+        yield _ADJUSTED
+    yield from _REMARKS.get(state, ())
+    if state not in ("unconfirmed", "overturned"):
+        end = " (grader alone)" if corrected else ""
+        worse = "But it is not shown to beat" if state in ("teaching", "helps") else ""
+        yield _comparison("placebo", f"its placebo{end}", worse)
+        yield _comparison("previous", f"the previous version{end}", "")
+
+
+def _comparison(name: str, other: str, worse: str) -> str:
+    """Return the phrase of a comparison; `worse` starts it if no gain is shown."""
+    start = f"Against {other}|It does worse than {other}|{worse or 'Against'} {other}"
+    end = "" if worse else ", which may be chance"
+    return f" {{{name}:{start}}}: {{{name}:change}}{{{name}:||{end}}}."
+
+
+def _words_on_verdict(row: Row) -> Fields:
+    """Return further fields of a phrase on a verdict; those that do not apply are None."""
+    margin, n_gold = row["margin"], row.get("n_gold", float("nan"))
+    n_rows = re.search(r"by Holm over (\d+)", str(row.get("method", "")))
+    counted = ["n_missing", "n_missing_reference"] if row.get("overturned", False) else []
+    verdict = row["verdict_uncorrected" if state_of(row) == "unconfirmed" else "verdict"]
+    condition = f" ({row['condition']})" if row["condition"] != "skill" else ""
+    return {
+        "name": f"{skill_and_agent(row)}{condition}",
+        "verb": _VERBS.get(verdict, _VERBS["undetermined"])[0],
+        "counted": row.drop(counted),  # the sentence on missing answers has their numbers
+        "n_rows": int(n_rows[1]) if n_rows else None,
+        "no_loss": margin if row["ci_low"] > -margin else None,
+        "no_gain": margin if row["ci_high"] < margin else None,
+        "hopeless": row["n"] if row.get("labels_needed") == math.inf else None,
+        "lacking": max(FEWEST_GOLD - n_gold, 0),
+    }
 
 
 def _levels_of(row: Row) -> str:
@@ -547,134 +684,15 @@ def _evidence(row: Row) -> str:
     """Describe the rates and the change (corrected, if there is a correction) behind a verdict."""
     within = row.get("verdict") == "ineffective"
     effect = "the whole interval {row:limits} is within {margin:size}" if within else "{row:change}"
-    phrase = f"{_levels_of(row)}{'; ' if within else ', '}{effect}"
     if _is_corrected(row):
-        phrase = f"{RATES} by the grader; corrected, {effect}"
-    elif row.get("verdict") == "redundant" and unit_of(row) != "score":
-        phrase = "{reference_rate:rate} of the {what} pass {without}; with it {row:change}"
-    return filled([phrase], fields_of(row))
+        return f"{RATES} by the grader; corrected, {effect}"
+    if row.get("verdict") == "redundant" and unit_of(row) != "score":
+        return "{reference_rate:rate} of the {what} pass {without}; with it {row:change}"
+    return f"{_levels_of(row)}{'; ' if within else ', '}{effect}"
 
 
 def _is_corrected(row: Row) -> bool:
     return row.get("estimator") not in (None, "", NAIVE)
-
-
-def is_unconfirmed(row: Row) -> bool:
-    """Return whether the grader alone gives a verdict that the correction does not confirm."""
-    alone = row.get("verdict_uncorrected", "undetermined")
-    return bool(row["verdict"] == "undetermined" != alone and not is_overturned(row))
-
-
-def is_overturned(row: Row) -> bool:
-    """Return whether the missing answers could overturn a verdict, and nothing is assumed."""
-    return bool(row.get("overturned", False) and not row.get("assume_missing", ""))
-
-
-def is_short_of_cases(row: Row) -> bool:
-    """Return whether more cases could settle a verdict: not labels, and not missing answers."""
-    return row["verdict"] == "undetermined" and not (is_unconfirmed(row) or is_overturned(row))
-
-
-def _reason_of_verdict(row: Row) -> str | None:
-    """Give the reason for a verdict in at most twelve words; None without a verdict."""
-    if row["verdict"] not in _VERDICTS:
-        return None
-    if pd.isna(row["ci_low"]):
-        return "there is no interval"
-    if is_overturned(row):
-        return "the missing answers could overturn it"
-    if is_unconfirmed(row):
-        return f"labels on {plural(row['n_gold'], 'case')} do not confirm the grader's verdict"
-    phrase = _VERDICTS[row["verdict"]][2]
-    if row["verdict"] == "undetermined":
-        inside = row["ci_low"] > -row["margin"] and row["ci_high"] < row["margin"]
-        if row["ci_low"] > 0 or row["ci_high"] < 0:
-            phrase = "{row:limits} excludes 0, but not once adjusted for all verdicts"
-        elif inside:
-            phrase = "{row:limits} is within the margin, but not once adjusted"
-        elif row.get("detectable") == float("inf"):
-            phrase = f"{{row:limits}}; {_UNSEEN}"
-        elif pd.isna(row.get("detectable")):  # rows saved before there was this column
-            phrase = "{row:limits} includes 0 and changes beyond the margin"
-    return filled([phrase], fields_of(row))
-
-
-def _labels_in_words(row: Row) -> str:
-    """Describe how many more labelled cases would decide the verdict."""
-    n, more = int(row["n_gold"]), row["labels_needed"]
-    if more == float("inf"):
-        cases = plural(row["n"], "case")
-        return f"Labels on all {cases} would not decide; more cases are needed."
-    if pd.notna(more):
-        return f"Labels on about {plural(more, 'more case')} would decide."
-    if n < FEWEST_GOLD:
-        return f"Labels on at least {plural(FEWEST_GOLD - n, 'more case')} are needed."
-    return "How many more labels would decide is not known."
-
-
-def _shown_alone_in_words(row: Row, subject: str) -> str:
-    """Describe a gain or loss that is significant before p-values are adjusted, if there is one."""
-    low, high, p = row["ci_low"], row["ci_high"], row.get("p_adjusted", float("nan"))
-    if not (low > 0 or high < 0) or (is_unconfirmed(row) and not _is_corrected(row)):
-        return ""
-    text = f" {subject} shows a {'gain' if low > 0 else 'loss'}"
-    if pd.isna(p):
-        return f"{text}, without an adjusted p-value."
-    if verdicts := _adjusted_verdicts(row):
-        return f"{text}; adjusted for {verdicts} it does not ({p_value(p, 'adjusted p')})."
-    return f"{text} by its interval, but not by its p-value ({p_value(p)})."
-
-
-def _adjusted_verdicts(row: Row) -> str:
-    """Name the number of verdicts over which p-values are adjusted; "" if there is one."""
-    family = re.search(r"by Holm over (\d+)", str(row.get("method", "")))
-    return f"the {plural(int(family[1]), 'verdict')}" if family else ""
-
-
-def _missing_answers_in_words(row: Row) -> str:
-    """Describe the missing answers that could overturn a verdict, and what is assumed of them."""
-    phrase = (
-        " {n_missing:,.0f} of {n_attempts:,.0f} answers under {condition} and "
-        "{n_missing_reference:,.0f} of {n_attempts_reference:,.0f} answers under {reference} are "
-        "missing: if all had gone against {condition}, the change would be {worst_low:signed}; if "
-        "all for it, {worst_high:signed}. The verdict "
-    )
-    end = "therefore stays open."
-    if row["assume_missing"]:
-        end = f"assumes that they are missing {row['assume_missing']}."
-    return filled([phrase], fields_of(row)) + end
-
-
-def _what_is_ruled_out(row: Row, margin: str) -> str:
-    """Describe the gains or losses that the interval of an undetermined skill excludes."""
-    low, high, most = row["ci_low"], row["ci_high"], row["margin"]
-    if pd.isna(low) or pd.isna(high):
-        return ""
-    if low > 0 or high < 0:
-        return _shown_alone_in_words(row, "Taken alone this row")
-    if low > -most and high < most:
-        verdicts = _adjusted_verdicts(row) or "several verdicts"
-        return f" The interval is within {margin}, but not once adjusted for {verdicts}."
-    ruled = [f"a loss of {margin}"] if low > -most else []
-    ruled += [f"a gain of {margin}"] if high < most else []
-    text = " Neither a gain nor a loss is ruled out."
-    if ruled:
-        text = f" Ruled out: {listing(ruled)}."
-    if pd.isna(row.get("detectable")):
-        return text
-    if row["detectable"] == float("inf"):
-        return f"{text} In such a study {_UNSEEN}."
-    effect = f"A change of {size(row['detectable'], unit=unit_of(row))}"
-    return f"{text} {effect} would have been shown in 8 of 10 such studies."
-
-
-def _comparison_in_words(verdict: str, row: Row | None, other: str) -> str:
-    if row is None:
-        return ""
-    lost = f"But it is not shown to beat {other}" if verdict in ("teaching", "helps") else ""
-    start = direction(row, f"Against {other}", f"It does worse than {other}", lost)
-    end = "" if start else ", which may be chance"
-    return f" {start or f'Against {other}'}: {change(row)}{end}."
 
 
 # The number of cases that would settle a verdict
@@ -682,40 +700,30 @@ def _comparison_in_words(verdict: str, row: Row | None, other: str) -> str:
 
 def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> Sentences:
     """Describe how many cases each undetermined skill needs."""
-    open_ = [row for _, row in undecided.iterrows()]
-    parts = [_rows_needed(needed, row) for row in open_]
-    any_known = any(map(len, parts))
-    corrected = list(map(_is_corrected, open_))
-    if len(undecided) > 1 and any_known:
-        firsts = pd.DataFrame([rows.iloc[0] for rows in parts if len(rows)])
-        counts, n = firsts["estimate"].dropna(), len(undecided)
+    parts = [(row, _rows_needed(needed, row)) for _, row in undecided.iterrows()]
+    firsts = pd.DataFrame([rows.iloc[0] for _, rows in parts if len(rows)])
+    n, counts = len(parts), firsts.get("estimate", pd.Series()).dropna()
+    if n > 1 and len(firsts):
+        plan = _PLAN.format_map(fields_of(firsts.iloc[0]))
+        alone = any(_is_corrected(row) for row, _ in parts)
         n_settled = len(counts) or len(firsts)
-        text = (
+        yield Sentence(
             f"{n} {unit_of_rows(undecided)} are undetermined, with {count_range(undecided['n'])} "
             "cases each. If the changes are as estimated, it takes "
-            f"{count_range(counts) if len(counts) else 'more than 2,000'} cases to settle "
-            f"{'all' if n_settled == n else n_settled} of them"
+            f"{count_range(counts) if len(counts) else _TOO_MANY} cases to "
+            f"settle {'all' if n_settled == n else n_settled} of them"
+            f"{' by the grader alone' if alone else ''}, {plan}."
         )
-        text += " by the grader alone" if any(corrected) else ""
-        yield Sentence(f"{text}, {_plan_in_words(firsts.iloc[0])}.")
-    if len(undecided) <= _FEW or not any_known:
-        for rows, alone, row in zip(parts, corrected, open_, strict=True):
-            text = f"{skill_and_agent(row)}: how many cases would settle it is not known."
-            if len(rows):
-                how = "estimated" if alone else "observed"
-                text = f"{skill_and_agent(row)}: if the change is as {how} "
-                text += f"({signed(rows['size'].iloc[0])}), "
-                text += "by the grader alone, " if alone else ""
-                words = list[str]()
-                for _, each in rows.iterrows():
-                    count = f"{each['estimate']:,.0f}"
-                    if not has_estimate(each):
-                        count = f"more than {int(str(each['note']).split()[2]):,}"
-                    would = "" if words else " cases would show"
-                    words.append(f"{count}{would} {_shown_by(each)}")
-                text += f"{listing(words)}, {_plan_in_words(rows.iloc[0])}."
-            yield Sentence(text, row["skill"])
-    if any_known:
+    for row, rows in parts if n <= _FEW or firsts.empty else ():
+        text = f"{skill_and_agent(row)}: how many cases would settle it is not known."
+        if len(rows):
+            by_grader = "by the grader alone, " if _is_corrected(row) else ""
+            text = f"{skill_and_agent(row)}: if the change is as "
+            text += f"{'estimated' if by_grader else 'observed'} "
+            text += f"({signed(rows['size'].iloc[0])}), {by_grader}"
+            text += _shown_with(rows) + _PLAN.format_map(fields_of(rows.iloc[0])) + "."
+        yield Sentence(text, row["skill"])
+    if len(firsts):
         yield Sentence(FIXED_IN_ADVANCE)
 
 
@@ -723,18 +731,17 @@ def _rows_needed(needed: pd.DataFrame | None, row: Row) -> pd.DataFrame:
     """Return the rows of `needed` for one skill that have a number of cases."""
     if needed is None or needed.empty:
         return pd.DataFrame()
-    keys = columns_of(row, "skill", "agent", "condition")
-    rows = needed[needed[keys].eq(row[keys]).all(axis=1)]
+    rows = rows_like(needed, row)
     return rows[rows["estimate"].notna() | rows["note"].str.startswith("more than ")]
 
 
-def _shown_by(row: Row) -> str:
-    """Name what a study with this number of cases would show."""
-    if abs(row["size"]) < row["margin"]:
-        return "no change beyond the margin"
-    effect = "a gain" if row["size"] > 0 else "a loss"
-    return f"{effect} beyond the margin" if row["margin"] else effect
-
-
-def _plan_in_words(row: Row) -> str:
-    return f"with {rate(row['power'])} power and {plural(row['n_repeats'], 'repeat')}"
+def _shown_with(needed: pd.DataFrame) -> str:
+    """List numbers of cases, each with what a study of this size would show."""
+    words = list[str]()
+    for _, row in needed.iterrows():
+        count = f"{row['estimate']:,.0f}" if has_estimate(row) else _TOO_MANY
+        effect = "a gain" if row["size"] > 0 else "a loss"
+        effect = "no change" if abs(row["size"]) < row["margin"] else effect
+        beyond = " beyond the margin" if row["margin"] else ""
+        words.append(f"{count}{'' if words else ' cases would show'} {effect}{beyond}")
+    return f"{listing(words)}, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,10 @@ import pandas as pd
 from skillcomp import bias, correction, overlap, plots, reliability, style
 from skillcomp.frames.estimates import interval_of, ordered
 from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
-from skillcomp.overlap.candidates import COPIES
+from skillcomp.overlap.calibrate import COPIES
 from skillcomp.report.default_grader import StudyData, StudyEstimates, first_grader, in_order_of
 from skillcomp.report.phrases import (
+    Part,
     fields_of,
     filled,
     listing,
@@ -41,20 +43,37 @@ TITLES = {
     "gold": "How many gold labels are missing?",
     "limits": "What this study cannot say",
 }
+_NO_ROWS = pd.DataFrame(columns=["grader", "measure", "estimate", "n"])
 _MOST = 12  # A figure shows at most this number of graders, and a screen of win rates.
 _GOLD = "the labels of gold"  # Gold has this name where it is treated as a grader.
 _CHOICES = ["winner", "winner_position"]
-# measure -> its name, the half-width of its interval to aim at, and the labels that count
+# measure -> its name in sentences, the half-width of its interval to aim at, the labels that count
 _AIMS = {
     "raw_agreement": ("agreement", 0.05, "labels"),
     "cohen_kappa": ("kappa", 0.1, "labels"),
     "false_passes": ("false passes", 0.05, "gold fails"),
     "false_fails": ("false fails", 0.05, "gold passes"),
 }
+# measures of the figure on graders, and of the figure on pairs, with their names
+_SHARES = {name: text for name, (text, *_) in _AIMS.items() if name != "cohen_kappa"}
 _SIDES = {
     "position_consistency": "the same choice",
     "position_reversals": "the other choice",
     "position_tie_differences": "a tie in one order",
+}
+# topic -> names of the frames that its sentences are about; * stands for the name of a grader
+_ON_GRADERS = {
+    "trust": ("labellers", "agreement", "unusable", "addressing"),
+    "bias": ("leniency", "biases"),
+    "drift": ("drift of *", "rounds"),
+    "differences": ("ranks", "drift"),
+    "correction": ("rates",),
+}
+_ON_PAIRS = {
+    "bias": ("position", "audit"),
+    "wins": ("win_rates",),
+    "drift": ("drift of *", "rounds"),
+    "differences": ("ranks",),
 }
 # head of a column -> phrase of its cells
 _OF_GOLD = {
@@ -67,6 +86,7 @@ _OF_AGREEMENT = _OF_GOLD | {
     "False fails": "{false_fails:share}",
     "Items": "{raw_agreement:n}",
     "Rank": "{agreement_rank:rank}",
+    "No verdict": "{lost:,.0f}",
 }
 _OF_PAIRS = _OF_GOLD | {
     "Same choice": "{position_consistency:share}",
@@ -143,7 +163,7 @@ class StudyScreen:
         return lines
 
 
-def cell_table(frame: pd.DataFrame, columns: Mapping[str, str], by: str | None = None) -> Table:
+def cell_table(frame: pd.DataFrame, columns: Mapping[str, Part], by: str | None = None) -> Table:
     """Return a table with one row per group or row of a frame; each cell is a filled phrase."""
     parts = [part for _, part in frame.groupby(by or frame.index, sort=False)]
     rows = []
@@ -152,8 +172,8 @@ def cell_table(frame: pd.DataFrame, columns: Mapping[str, str], by: str | None =
         rows.append({head: filled(("", phrase), fields) for head, phrase in columns.items()})
     cells = pd.DataFrame(rows, columns=list(columns), dtype="str")
     cells = cells[[name for name in columns if any(cells[name])]]
-    # all columns but the first are aligned as numbers
-    numeric = tuple(at > 0 for at in range(len(cells.columns)))
+    phrases = [columns[str(name)] for name in cells]
+    numeric = tuple(not isinstance(phrase, str) or ":" in phrase for phrase in phrases)
     return Table(cells, about="", notes=(), numeric=numeric, frame=cells)
 
 
@@ -171,10 +191,10 @@ def _can_judge_graders(data: StudyData) -> bool:
 
 def _grader_screen(
     data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any]
-) -> tuple[Any, ...]:
+) -> Fields:
     """Assess the graders of a study by gold, and by comparison with each other."""
     _add_comparisons(data, results, grader)
-    verdicts, gold = data.verdicts, data.gold
+    verdicts, gold, frames = data.verdicts, data.gold, results.frames
     how = {"by": ["grader", *data.agents], "cases": data.cases}
     first = ordered(verdicts["condition"])[0]
     audited = verdicts, data.attempts, gold
@@ -182,48 +202,61 @@ def _grader_screen(
     random = len(gold) and design["gold_drawn"] == "random"
     results.add("leniency", random, _changes_against_gold, data)
     results.add("rates", len(gold), correction.rate, verdicts, gold, **how, **design)
-    frames, said = results.frames, partial(_texts_on, results.frames)
-    agreement = frames.get("agreement")
-    why = results.missing.get("agreement", "there are no gold labels")
-    headline = f"How often the graders err is not known: {why}."
-    table, drawn = cell_table(verdicts[:0], {}), pd.DataFrame()
-    if agreement is not None:
-        own = [s.text for s in sentences_about(agreement) if s.about == grader]
-        headline = [*own, f"How often {grader} errs is not known: it has no gold labels."][0]
-        raw = rows_of(agreement, "raw_agreement").sort_values("estimate", ascending=False)
-        lost = data.verdicts["passed"].isna().groupby(data.verdicts["grader"]).sum()
-        columns = _OF_AGREEMENT | ({"No verdict": "{lost:,.0f}"} if lost.any() else {})
-        rows = in_order_of(agreement, "grader", raw["grader"])
-        rows = rows.assign(lost=rows["grader"].map(lost))
-        ranks = rows_of(frames.get("ranks", agreement[:0]), "agreement_rank")
-        table = cell_table(pd.concat([rows, ranks]), columns, "grader")
-        drawn = agreement[agreement["measure"].isin({*_AIMS} - {"cohen_kappa"})]
-        drawn = drawn[drawn["grader"].isin(raw["grader"].head(_MOST))]
-        drawn = in_order_of(drawn, "grader", raw["grader"])
-        drawn = drawn.assign(measure=drawn["measure"].map(lambda name: _AIMS[name][0]))
-    several = len(set(data.base_names.values())) > 1
-    texts = {
-        "trust": said("labellers", "agreement", "unusable", "addressing", together=True),
-        "bias": said("leniency", "biases"),
-        "drift": said(*(f"drift of {name}" for name in data.versions), "rounds"),
-        "differences": said("ranks", "drift") if several else (),
-        "correction": said("rates"),
-        "gold": _gold_sentences(data, agreement, grader),
-        "limits": _limits_of_graders(data, frames),
+    rows = frames.get("agreement", _NO_ROWS)
+    unknown = f"How often {grader} errs is not known: it has no gold labels."
+    if rows.empty:
+        why = results.missing.get("agreement", "there are no gold labels")
+        unknown = f"How often the graders err is not known: {why}."
+    order = rows_of(rows, "raw_agreement").sort_values("estimate", ascending=False)["grader"]
+    lost = verdicts["passed"].isna().groupby(verdicts["grader"]).sum()
+    rows = in_order_of(rows, "grader", order)
+    cells = rows.assign(lost=rows["grader"].map(lost) if lost.any() else None)
+    ranks = rows_of(frames.get("ranks", _NO_ROWS), "agreement_rank")
+    headline = _sentence_on(rows, grader, unknown)
+    texts = _texts_on(frames, _ON_GRADERS, headline)
+    if len(set(data.base_names.values())) < 2:  # the sentences on drift compare the versions
+        del texts["differences"]
+    texts["gold"] = _gold_sentences(data, rows, grader)
+    texts["limits"] = _limits_of_graders(data, frames)
+    return {
+        "headline": headline,
+        "table": cell_table(pd.concat([cells, ranks[: len(rows)]]), _OF_AGREEMENT, "grader"),
+        "texts": texts,
+        "drawn": _drawn(rows[rows["grader"].isin(order.head(_MOST))], _SHARES),
+        "caption": "Agreement of each grader with gold and both kinds of its errors, on items with "
+        "gold.",
+        "draw_rows": partial(_draw_shares, label="Share of the items (95 % CI)"),
     }
-    caption = "Agreement of each grader with gold and both kinds of its errors, on items with gold."
-    draw = partial(_draw_shares, label="Share of the items (95 % CI)")
-    return headline, table, texts, drawn, caption, draw
+
+
+def _sentence_on(rows: pd.DataFrame, grader: str, unknown: str) -> str:
+    """Return the first sentence on a grader; `unknown` if there is none."""
+    return next((one.text for one in sentences_about(rows) if one.about == grader), unknown)
 
 
 def _texts_on(
-    frames: Mapping[str, pd.DataFrame], *names: str, together: bool = False
-) -> Iterator[str]:
-    """Yield the sentences on frames; with `together`, only those on no single grader."""
-    for name in names:
-        for sentence in sentences_about(frames[name], name) if name in frames else ():
-            if not (together and name == "agreement" and sentence.about):
-                yield sentence.text
+    frames: Mapping[str, pd.DataFrame], topics: Mapping[str, Iterable[str]], headline: str
+) -> dict[str, Iterable[str]]:
+    """Return the sentences on frames by topic; those of the headline and of the table are left out.
+
+    The table of a grader study has the numbers of each grader's agreement.
+    """
+    return {
+        topic: [
+            one.text
+            for pattern in patterns
+            for name in filter(partial(fnmatch, pat=pattern), frames)
+            for one in sentences_about(frames[name], name)
+            if one.text != headline and not (name == "agreement" and one.about)
+        ]
+        for topic, patterns in topics.items()
+    }
+
+
+def _drawn(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of some measures, with the measures named."""
+    rows = rows[rows["measure"].isin(list(names))]
+    return rows.assign(measure=rows["measure"].map(names))
 
 
 def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
@@ -259,7 +292,7 @@ def _draw_shares(rows: pd.DataFrame, label: str) -> Any:
 
 
 def _gold_sentences(
-    data: StudyData, agreement: pd.DataFrame | None, grader: str, per_item: int = 1
+    data: StudyData, agreement: pd.DataFrame, grader: str, per_item: int = 1
 ) -> Iterator[str]:
     """Count the items of a grader without gold, and the labels that narrow intervals need."""
     own = data.verdicts[data.verdicts["grader"].eq(grader)]
@@ -267,8 +300,6 @@ def _gold_sentences(
     n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
     units = f"{n:,} {'items' if per_item == 1 else 'comparisons'} of {grader}"
     yield f"{lacking:,} of {units} have no gold label." if lacking else f"All {units} have a label."
-    if agreement is None:
-        return
     aims = []
     for _, row in with_estimate(agreement[agreement["grader"].eq(grader)]).iterrows():
         # in pairs, false passes and false fails are equal
@@ -296,58 +327,52 @@ def _limits_of_graders(data: StudyData, frames: Mapping[str, pd.DataFrame]) -> I
 
 def _pairwise_screen(
     data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any]
-) -> tuple[Any, ...]:
+) -> Fields:
     """Describe position bias and, for a table of pairs, win rates and agreement."""
     decided = data.pairwise[data.pairwise[_CHOICES].notna().any(axis=1)]
     graders = list(dict.fromkeys(decided["grader"].dropna()))
     judge = grader if grader in graders else [*graders, ""][0]
-    how = {"by": ["grader"], "cases": data.cases}
+    how: Fields = {"by": ["grader"], "cases": data.cases}
     results.add("position", True, bias.position, data.pairwise, **how)
     answers = (data.verdicts, data.attempts, data.gold)
     has_texts = data.is_of_pairs and data.attempts["answer"].notna().any()
     results.add("audit", has_texts, bias.audit, *answers, pairwise=data.pairwise, **how)
-    frames, said = results.frames, partial(_texts_on, results.frames)
-    position = frames.get("position", pd.DataFrame({"grader": [], "measure": []}))
-    agreement = frames.get("agreement") if data.is_of_pairs else None
-    own = [s.text for s in sentences_about(position) if s.about == judge]
-    headline = [*own, f"Whether {judge} prefers a place is not known."][0]
-    sentences = [t for t in said("position") if t not in own]
-    texts: dict[str, Iterable[str]] = {"bias": [*sentences, *said("audit")]}
-    rows = position
+    frames, wins, agreement = results.frames, _NO_ROWS, _NO_ROWS
     if data.is_of_pairs:
         _add_comparisons(data, results, judge)
         systems = data.attempts["agent"].nunique() > 1
         results.add("win_rates", systems, bias.win_rates, data.pairwise, data.attempts, **how)
-        drifts = [f"drift of {name}" for name in data.versions if f"drift of {name}" in frames]
-        for name in drifts:  # in pairs, false passes and false fails are equal
-            frames[name] = rows_of(frames[name], "agreement_change")
-        wins = frames.get("win_rates", position[:0])
+        agreement, wins = (frames.get(name, _NO_ROWS) for name in ("agreement", "win_rates"))
         wins = wins[wins["grader"].eq(judge)].head(_MOST)
-        texts |= {
-            "wins": _texts_on({"win_rates": wins}, "win_rates"),
-            "drift": said(*drifts, "rounds"),
-            "differences": said("ranks") if agreement is not None else (),
-            "gold": _gold_sentences(data, agreement, judge, per_item=2),
-        }
-    if agreement is not None:
-        rows = pd.concat([position, agreement])
-        raw = rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
-        # a comparison has two items: "is the first better?" and "is the second better?"
-        raw = with_estimate(raw.assign(n=raw["n"] / 2))
-        for _, row in raw.iterrows():
-            agrees = share(row, "comparisons")
-            headline = f"{headline.removesuffix('.')}; it agrees with gold in {agrees}."
+    topics = _ON_PAIRS if data.is_of_pairs else {"bias": _ON_PAIRS["bias"]}
+    # in pairs, false passes and false fails are equal
+    said = {
+        n: rows_of(f, "agreement_change") for n, f in frames.items() if n.startswith("drift of")
+    }
+    position = frames.get("position", _NO_ROWS)
+    headline = _sentence_on(position, judge, f"Whether {judge} prefers a place is not known.")
+    texts = _texts_on(frames | said | {"win_rates": wins}, topics, headline)
+    if data.is_of_pairs:
+        texts["gold"] = _gold_sentences(data, agreement, judge, per_item=2)
     texts["limits"] = _limits_of_pairs(data)
-    table = cell_table(rows, _OF_PAIRS, "grader")
-    drawn = position[position["measure"].isin(list(_SIDES))]
-    drawn = drawn.assign(measure=drawn["measure"].map(_SIDES))
+    raw = rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
+    # a comparison has two items: "is the first better?" and "is the second better?"
+    for _, row in with_estimate(raw.assign(n=raw["n"] / 2)).iterrows():
+        agrees = share(row, "comparisons")
+        headline = f"{headline.removesuffix('.')}; it agrees with gold in {agrees}."
+    drawn, label = _drawn(position, _SIDES), "Share of the pairs (95 % CI)"
     caption = "What happens to the choice between two answers when their order is swapped."
-    label = "Share of the pairs (95 % CI)"
-    if drawn.empty and "win_rates" in frames:
+    if drawn.empty and len(wins):
         drawn = wins.assign(grader=wins["side"] + " against " + wins["opponent"])
         caption, label = "How often a system is preferred to another.", "Win rate (95 % CI)"
-    draw = partial(_draw_shares, label=label)
-    return headline, table, texts, drawn, caption, draw
+    return {
+        "headline": headline,
+        "table": cell_table(pd.concat([position, agreement]), _OF_PAIRS, "grader"),
+        "texts": texts,
+        "drawn": drawn,
+        "caption": caption,
+        "draw_rows": partial(_draw_shares, label=label),
+    }
 
 
 def _limits_of_pairs(data: StudyData) -> Iterator[str]:
@@ -374,45 +399,48 @@ def _can_calibrate(data: StudyData) -> bool:
 
 def _calibration_screen(
     data: StudyData, results: StudyEstimates, grader: str, design: Mapping[str, Any]
-) -> tuple[Any, ...]:
+) -> Fields:
     """Calibrate the length of shared n-grams on labelled passages."""
     # in a skill study, a chapter calibrates on the answers, so leave the answers out here
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
     results.add("calibration", True, _calibration, data, with_answers=alone)
-    cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure", "estimate"]))
-    # the row of the chosen length or, if none was chosen, of the estimated length
-    lengths = pd.concat([rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
-    why = results.missing.get("calibration") or "".join(cut.loc[cut["chosen"].eq(True), "note"])
-    headline = f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
+    cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure", "n"]))
     limits = ["Copied ideas, rephrased copies and translations are missed: they share no n-gram."]
     if data.attempts.empty:
-        limits.insert(
-            0, "How often answers copy is not known: there are no answers, only passages."
-        )
+        text = "How often answers copy is not known: there are no answers, only passages."
+        limits.insert(0, text)
     elif not alone and "answer_tokens" in cut:
         tokens = cut["answer_tokens"].max()
         limits.append(
             f"The rule is for texts of about {tokens:.0f} content tokens, as these passages have: "
             "of longer texts, it flags more that do not copy."
         )
-    texts = {"limits": limits}
-    rows = cut[:0]
-    for _, chosen in lengths.dropna(subset="n").head(1).iterrows() if len(lengths) else ():
-        rows = flagged_texts(cut, chosen)
+    # the row of the chosen length or, if none was chosen, of the estimated length
+    lengths = pd.concat([rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
+    rows, known = cut[:0], lengths.dropna(subset="n")
+    if known.empty:
+        why = results.missing.get("calibration") or "".join(cut.loc[cut["chosen"].eq(True), "note"])
+        headline = f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
+    else:
+        rows = flagged_texts(cut, known.iloc[0])
         kept = rows["keeps_limit"].map({True: "yes", False: "no"})
         rows = rows.assign(n=rows["n_texts"], kept=kept)
         flags = rows[rows["found"].ne("flagged")]
         parts = [share(row, f"{called(row['texts'])} texts") for _, row in flags.iterrows()]
-        headline = f"text counts as a copy if it {copy_rule(chosen)}: this flags {listing(parts)}."
-        if chosen["measure"] == "chosen_n":
-            headline = f"A {headline}"
-        else:
-            headline = f"By the estimates alone, a {headline}"
+        rule = f"text counts as a copy if it {copy_rule(known.iloc[0])}"
+        headline = f"A {rule}: this flags {listing(parts)}."
+        if known["measure"].iloc[0] == "estimated_n":
+            headline = f"By the estimates alone, a{headline[1:]}"
             text = "Whether the limit of false flags is kept is not known: "
-            texts["limits"].insert(0, f"{text}{reason(lengths.iloc[0])}.")
-    table = cell_table(rows, _OF_TEXTS)
-    caption = "Copies found and texts flagged falsely, by length of the n-gram."
-    return headline, table, texts, cut, caption, plots.threshold
+            limits.insert(0, f"{text}{reason(lengths.iloc[0])}.")
+    return {
+        "headline": headline,
+        "table": cell_table(rows, _OF_TEXTS),
+        "texts": {"limits": limits},
+        "drawn": cut,
+        "caption": "Copies found and texts flagged falsely, by length of the n-gram.",
+        "draw_rows": plots.threshold,
+    }
 
 
 def _calibration(data: StudyData, *, with_answers: bool) -> pd.DataFrame:
@@ -437,7 +465,7 @@ class StudyKind:
     needs: str
     chapters: frozenset[str]
     is_possible: Callable[[StudyData], Any]
-    make: Callable[..., tuple[Any, ...]]
+    make: Callable[..., Fields]
 
 
 STUDY_KINDS = (
@@ -480,14 +508,12 @@ def study_screens(
     screens = []
     for kind in STUDY_KINDS:
         if kind.name != skip and kind.is_possible(data):
-            headline, table, texts, *drawn = kind.make(data, results, grader, design)
-            texts["limits"] = [
-                *texts["limits"],
-                *(f"{name.capitalize()}: {why}" for name, why in results.missing.items()),
-            ]
-            every = {topic: list(dict.fromkeys(texts.get(topic, ()))) for topic in TITLES}
-            said = {topic: own for topic, own in every.items() if own}
-            screens.append(StudyScreen(kind.name, kind.question, headline, table, said, *drawn))
+            made = kind.make(data, results, grader, design)
+            missing = [f"{name.capitalize()}: {why}" for name, why in results.missing.items()]
+            made["texts"]["limits"] = [*made["texts"]["limits"], *missing]
+            texts = {topic: list(dict.fromkeys(made["texts"].get(topic, ()))) for topic in TITLES}
+            made["texts"] = {topic: own for topic, own in texts.items() if own}
+            screens.append(StudyScreen(kind.name, kind.question, **made))
     return tuple(screens)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -15,6 +15,7 @@ from skillcomp.frames.reference_labels import ADJUDICATED
 from skillcomp.io.study_overview import change_lines
 from skillcomp.report.phrases import (
     RATES,
+    Phrase,
     Row,
     Sentence,
     Sentences,
@@ -26,6 +27,7 @@ from skillcomp.report.phrases import (
     fields_of,
     filled,
     has_estimate,
+    listed,
     listing,
     marked,
     on_cases,
@@ -35,7 +37,6 @@ from skillcomp.report.phrases import (
     rate,
     reason,
     rows_of,
-    share,
     signed,
     size,
     treatment,
@@ -71,7 +72,9 @@ _GAP = (
     "{n_near:,.0f} near and {n_far:,.0f} far cases){gap%s:lost}",
 )
 _NEITHER = "no difference is shown"
-_BY = {"gold_only": " by gold alone", "pooled": " (error rates of all skills)"}
+_UNKNOWN = ("{who:s}: {what_is:s} cannot be given ({reason:s})",)
+_LEVEL = "{row:share} of the {what:s} pass"
+_LEVEL_OF_SCORES = "the mean score is {row:share}"
 _WINS = r"(the longer answer wins [^;]*)"  # the part of a note that says which answers win
 _OF_PAIRS = {
     "pair_effect_points": "An effect on the choice between two answers, given gold,",
@@ -86,7 +89,7 @@ _CHANGES = {"percentage points": points}
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 _AMOUNTS = {"cost_usd": "cost", "seconds": "time", "input_tokens": "input tokens"}
 _AMOUNTS |= {"output_tokens": "output tokens", "n_words": "words", "n_commands": "commands"}
-_PHRASES_OF_AMOUNTS: list[tuple[str, dict[str, tuple[str, ...]]]] = [
+_PHRASES_OF_AMOUNTS: list[tuple[str, dict[str, Phrase]]] = [
     (
         f"the change in {words}",
         {
@@ -99,10 +102,11 @@ _PHRASES_OF_AMOUNTS: list[tuple[str, dict[str, tuple[str, ...]]]] = [
     for amount, words in _AMOUNTS.items()
 ]
 # What is estimated, and its phrases by measure; the first measure with an estimate is said. The
-# first part of a phrase must be known; a further part is left out if a number in it is unknown.
+# first part of a phrase must be known; a further part is left out if a number in it is unknown. Of
+# a part with several texts, the first without an unknown number is said.
 # A field is a column, a word of `fields_of`, or the row of another measure of the same subject. Its
 # form follows the colon; three texts are for an increase, a decrease, and neither.
-PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
+PHRASES: tuple[tuple[str, dict[str, Phrase]], ...] = (
     ("agreement with gold", {"raw_agreement": (
         "{agrees} on {raw_agreement:of checks}",
         ", kappa {cohen_kappa:coefficient}",
@@ -119,9 +123,10 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
         "The scores of {grader} minus those of {reference}: {score_change:change} ("
         "{score_change:higher|lower|no change is shown})",
     )}),
-    ("the change", dict.fromkeys(("delta_passed", "delta_share_passed"), (
-        "{subject:s}{rates:s}{row:change}{row:cases}",
-    ))),
+    ("the change", dict.fromkeys(("delta_passed", "delta_share_passed"), ((
+        f"{{subject:s}}{RATES}, {{row:change}}{{row:cases}}",
+        "{subject:s}{how:s} changes {mean:s} by {row:change}{row:cases}",
+    ),))),
     *_PHRASES_OF_AMOUNTS,
     ("the rate of changed verdicts", {"flip_rate": (
         "{grader} graded in {n_rounds:,.0f} rounds, which disagree on "
@@ -152,9 +157,15 @@ PHRASES: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
             " on {n:#check} that both decided",
         ),
     }),
-    ("a corrected number", {"naive": (
-        "{subject:s}{how} changes {mean:s} by {naive:change}; {corrected:s}",
-    ), "naive_rate": ("{subject:s}{under:s}{level:s}; {corrected:s}",)}),
+    ("a corrected number", {"naive": ((
+        "{subject:s}{how} changes {mean:s} by {naive:change}; corrected for its errors"
+        "{best:source}, by {best:change}",
+        "{subject:s}{how} changes {mean:s} by {naive:change}; not corrected: {plain:reason}",
+    ),), "naive_rate": ((
+        "{subject:s}{under:s}{level:s}; corrected for its errors{best_rate:source}, "
+        "{best_rate:share}",
+        "{subject:s}{under:s}{level:s}; not corrected: {plain_rate:reason}",
+    ),)}),
     ("the difference in errors between conditions", {"delta_youden": (
         "{grader}, {how} against {against:s}: passes among gold passes "
         "{delta_sensitivity:change} ({delta_sensitivity:fewer false fails|more false fails|"
@@ -276,14 +287,18 @@ def sentences_about(frame: pd.DataFrame, name: str = "") -> Sentences:
 
 
 def rows_by_name(rows: pd.DataFrame) -> dict[str, Row]:
-    """Return rows by measure, those of a correction by estimator; the recommended one is "best"."""
+    """Return rows by measure, those of a correction by estimator.
+
+    The recommended row is "best" if it is corrected, otherwise "plain".
+    """
     rows = rows.reset_index(drop=True)
     names = rows.get("measure", pd.Series("", rows.index)).astype("str")
     if "estimator" in rows:
         rates = names.str.startswith("rate").map({True: "_rate", False: ""})
         names = names.mask(rows["estimator"].notna(), rows["estimator"].astype("str") + rates)
         best = with_estimate(marked(rows))
-        names = pd.concat([names, "best" + rates[best.index]])
+        kinds = best["estimator"].eq("naive").map({True: "plain", False: "best"})
+        names = pd.concat([names, kinds + rates[best.index]])
         rows = pd.concat([rows, best])
     for column, plain in (("kind", "all"), ("scope", "within_dimensions")):
         if column in rows:
@@ -296,59 +311,43 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
         row, rows = part.iloc[0], rows_by_name(part)
         if "flip_rate" in rows:  # here agreement is that of rounds, not with gold
             rows = {name: row for name, row in rows.items() if name.endswith("flip_rate")}
-        named = [str(row[key]) for key in columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
-        words = _words_of(row, rows)
-        words["subject"] = "".join(f"{called(name)}: " for name in named)
         agent = f"Answers by {row['agent']}: " if isinstance(row.get("agent"), str) else ""
         if "grader" not in row and isinstance(row.get("grader_version"), str):
             agent += f"{called(row['grader_version'])}: "
+        words = _words_of(row, rows)
         for what, phrases in PHRASES:
-            present = [name for name in phrases if name in rows]
-            texts = []
-            for name in present:
-                fields = fields_of(rows[name], rows | words)
+            options = [(phrases[name], rows[name]) for name in phrases if name in rows]
+            for phrase, own in [*options, *((_UNKNOWN, own) for _, own in options[:1])]:
                 with suppress(LookupError):
-                    texts.append(filled(phrases[name], fields))
-            if present and not texts:
-                about = columns_of(row, "perturbation")
-                who = ", ".join([*map(called, [*named, *row[about].dropna()]), *words["treated"]])
-                why = reason(rows[present[0]])
-                texts = [f"{who or 'The data'}: {what} cannot be given ({why})"]
-            for text in texts[:1]:
-                starts = text.startswith(("with ", "the ", "on ", "triggering "))
-                start = text[:1].upper() if starts else text[:1]
-                yield Sentence(f"{agent}{start}{text[1:]}.", keys[0] if keys else None)
+                    text = filled(phrase, fields_of(own, rows | words | {"what_is": what}))
+                    starts = text.startswith(("with ", "the ", "on ", "triggering "))
+                    start = text[:1].upper() if starts else text[:1]
+                    yield Sentence(f"{agent}{start}{text[1:]}.", keys[0] if keys else None)
+                    break
 
 
-def _words_of(row: Row, rows: dict[str, Row]) -> Fields:
+def _words_of(row: Row, rows: Mapping[str, Row]) -> Fields:
     """Return words on a row and its estimates; None for words that are unknown."""
-    condition, fields = row.get("condition"), fields_of(row, rows)
+    condition, rate_row = row.get("condition"), rows.get("naive_rate")
     treated = [treatment(condition)] if isinstance(condition, str) else []
-    words: Fields = {"treated": treated, "corrected": None}
-    words["under"] = f"under {called(condition)}, " if treated else ""
-    words["against"] = called(row.get("reference", "baseline"))
+    named = [str(row[key]) for key in columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
+    copies = row[columns_of(row, "perturbation")].dropna()
     fixed = re.search("[^;]* was shown first in [^;:]*", str(row.get("note")))
-    words["place"] = f" ({fixed[0].strip()})" if fixed else ""
-    words["alpha"] = rows.get("krippendorff_alpha") if "reference" in row else None
-    words["by"] = f"By {row['grader']}, " if isinstance(row.get("grader"), str) else ""
-    of_scores = unit_of(row) == "score"
-    words["mean"] = "the mean score" if of_scores else f"the share of {fields['what']:s} that pass"
-    words["rates"] = f"{fields['how']:s} changes {words['mean']} by "
-    if (naive := rows.get("naive_rate")) is not None:
-        words["level"] = f"{share(naive)} of the {fields['what']:s} pass"
-        words["level"] = f"the mean score is {share(naive)}" if of_scores else words["level"]
-    with suppress(LookupError):
-        words["rates"] = RATES.format_map(fields) + ", "
-    for name, form, verb in (("best", change, "by "), ("best_rate", share, "")):
-        if (best := rows.get(name)) is not None:
-            words["corrected"] = f"not corrected: {reason(best)}"
-            if best["estimator"] != "naive":
-                how = _BY.get(best["estimator"], "")
-                words["corrected"] = f"corrected for its errors{how}, {verb}{form(best)}"
-    notes = {name: rows[name].get("note") or None for name in ("gap", "gap_pooled") if name in rows}
-    if "dimension=" in str(notes.get("gap")):  # no case has a dimension
-        notes = {}
-    return words | {f"note_on_{n}": notes.get(n) for n in ("gap", "gap_pooled")}
+    level = _LEVEL_OF_SCORES if unit_of(row) == "score" else _LEVEL
+    gaps = {n: rows[n].get("note") or None for n in ("gap", "gap_pooled") if n in rows}
+    if "dimension=" in str(gaps.get("gap")):  # no case has a dimension
+        gaps = {}
+    return {
+        "subject": "".join(f"{called(name)}: " for name in named),
+        "who": ", ".join([*map(called, [*named, *copies]), *treated]) or "The data",
+        "under": f"under {called(condition)}, " if treated else "",
+        "place": f" ({fixed[0].strip()})" if fixed else "",
+        "alpha": rows.get("krippendorff_alpha") if "reference" in row else None,
+        "by": f"By {row['grader']}, " if isinstance(row.get("grader"), str) else "",
+        "level": None if rate_row is None else level.format_map(fields_of(rate_row)),
+        "note_on_gap": gaps.get("gap"),
+        "note_on_gap_pooled": gaps.get("gap_pooled"),
+    }
 
 
 # What is said of several rows
@@ -375,9 +374,14 @@ def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
         many, verb, alike = "fail", "fails", 1 - alike
     text = f"By gold {count_range(100 * alike)} % of the items {many}, so a grader that "
     text += f"{verb} every item agrees on as many and has kappa 0"
-    lower = [f"{row['grader']} ({share(row)})" for _, row in raw[raw["ci_low"] <= alike].iterrows()]
-    others = f"not shown to agree more often than that: {listing(lower)}" if lower else ""
-    yield f"{text}; {others or 'every grader is shown to agree more often than that'}."
+    lower, others = (
+        raw[raw["ci_low"] <= alike],
+        "every grader is shown to agree more often than that",
+    )
+    if len(lower):
+        names = listed(lower, "{grader:s} ({row:share})")
+        others = f"not shown to agree more often than that: {names}"
+    yield f"{text}; {others}."
     kappa = with_estimate(rows_of(agreement, "cohen_kappa"))
     order = list(kappa.sort_values("estimate", ascending=False, kind="stable")["grader"])
     if order and order != list(raw["grader"]):
@@ -419,12 +423,10 @@ def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
     pair = (f"{{{level}}}" + " against {reference}").format_map
     yield from _sorted_by_shown(rows, "A difference in agreement", "all pairs", pair)
     ranks = with_estimate(rows_of(pairs, "agreement_rank"))
-    places = [
-        f"{row[level]} {count_range(row[['ci_low', 'ci_high']])}" for _, row in ranks.iterrows()
-    ]
-    if places:
-        level = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
-        yield f"Ranks that these pairs allow ({level}): {listing(places)}."
+    if len(ranks):
+        certain = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
+        places = listed(ranks, f"{{{level}:s}} {{row:interval of counts}}")
+        yield f"Ranks that these pairs allow ({certain}): {places}."
 
 
 def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
@@ -438,8 +440,8 @@ def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
     yield f"The labellers agree with each other by AC1 {coefficient_text(known.iloc[0])}."
     rows = with_estimate(rows_of(agreement, "gwet_ac1"), "labeller")
     for labeller, part in rows[rows["labeller"].ne(ADJUDICATED)].groupby("labeller", sort=False):
-        values = [f"{row['grader']} {coefficient_text(row)}" for _, row in part.iterrows()]
-        yield f"With {labeller}, the graders agree by AC1: {listing(values)}."
+        values = listed(part, "{grader:s} {row:kappa}")
+        yield f"With {labeller}, the graders agree by AC1: {values}."
 
 
 def _shares_in_words(start: str, names: str, rates: pd.DataFrame) -> Sentences:
@@ -450,9 +452,9 @@ def _shares_in_words(start: str, names: str, rates: pd.DataFrame) -> Sentences:
         order = part.sort_values("estimate", ascending=False, kind="stable")
         if names != "goal":
             order = order[order["estimate"].gt(0)].head(_MOST)
-        shares = [f"{called(row[names])} {share(row)}" for _, row in order.iterrows()]
+        shares = listed(order, f"{{{names}}} {{row:share}}") if len(order) else "none"
         who = ", ".join(map(called, keys))
-        yield Sentence(f"{start} ({who}): {listing(shares or ['none'])}.", keys[0])
+        yield Sentence(f"{start} ({who}): {shares}.", keys[0])
 
 
 def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
@@ -499,7 +501,7 @@ def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
     words = "a gain", "a loss", "no change shown"
     for _, part in parts_by(corrected, *_KEYS):
         rows = rows_by_name(part)
-        raw, best = rows.get("naive"), rows.get("best")
+        raw, best = rows.get("naive"), rows.get("best", rows.get("plain"))
         if not has_estimate(raw) or best is None:
             continue
         moves.append(100 * abs(best["estimate"] - raw["estimate"]))
@@ -609,18 +611,19 @@ def _plans_in_words(needed: pd.DataFrame) -> Iterator[str]:
         skills, general = plural(row["n_skills"], "skill"), row.get("cluster") == "skill"
         over = "" if "skill" in row else f" over {skills}"
         what += " for skills in general" if general else over
-        counts = [
-            filled([f"{{row:#case}} with {_REPEATS}"], fields_of(each))
-            for _, each in with_estimate(part).iterrows()
-        ]
+        known = with_estimate(part)
         reasons = [
             f" With {_REPEATS.format_map(fields_of(each))}: {reason(each)}."
             for _, each in part[part["estimate"].isna()].iterrows()
         ]
         text = f"To show {what} with {rate(row['power'])} power"
-        study = f"a study needs {listing(counts or [''])} of each condition"
-        study += f" from {skills}" if general else ""
-        yield f"{text}, {study if counts else 'no number of cases can be given'}.{''.join(reasons)}"
+        study = "no number of cases can be given"
+        if len(known):
+            counts = listed(known, f"{{row:#case}} with {_REPEATS}")
+            study = (
+                f"a study needs {counts} of each condition{f' from {skills}' if general else ''}"
+            )
+        yield f"{text}, {study}.{''.join(reasons)}"
 
 
 def _repeats_in_words(repeats: pd.DataFrame) -> Iterator[str]:
@@ -713,11 +716,10 @@ def _unanswered_in_words(unanswered: pd.DataFrame) -> Sentences:
 
 
 def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
-    counts = [f"{row['n']:,} under {row['condition']}" for _, row in addressing.iterrows()]
-    n = addressing["n"].sum()
+    counts, n = listed(addressing, "{n:,} under {condition:s}"), addressing["n"].sum()
     yield Sentence(
         f"{plural(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
-        f"by 'ignore the rubric' ({listing(counts)}): a person should read the verdicts."
+        f"by 'ignore the rubric' ({counts}): a person should read the verdicts."
     )
 
 

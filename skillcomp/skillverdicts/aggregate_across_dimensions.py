@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from skillcomp.contrast import MIN_SKILLS, MISSING, Value, compared_outcomes, few_skills
-from skillcomp.deltas.condition_rates import rates
-from skillcomp.deltas.paired_deltas import deltas_and_units
+from skillcomp.deltas.paired_deltas_and_price import deltas_and_units
+from skillcomp.deltas.unpaired_rates_and_pass_k import rates
 from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
@@ -179,7 +179,7 @@ def _rows_of_group(
         following = prediction_interval(y, bounds=(-1.0, 1.0), ci_level=level)
     of_skill = dict(zip(used["skill"], pooled, strict=True))
     for _, about in skills.iterrows():
-        yield {str(name): field for name, field in about.items()}
+        yield dict(about)
         if (shrunk := of_skill.get(about["skill"])) is not None:
             shrunk = replace(
                 shrunk,
@@ -205,8 +205,7 @@ def _mean_row(outcomes: pd.DataFrame, used: pd.DataFrame, values: Fields, how: F
     part = part.merge(used[["skill"]].assign(**{_EQUAL: weights}), on="skill")
     how = how | {"by": [], "cluster": "skill", "weight": _EQUAL}
     mean = deltas_and_units(part, WHAT, **how)[0].iloc[0]
-    about = {str(name): field for name, field in mean.items()}
-    return about | {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}
+    return dict(mean) | {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}
 
 
 Policy = Literal["strict", "weighted", "pass_count"]
@@ -305,7 +304,7 @@ def together(
     if first == second:
         raise FrameError(f"second: found '{second}' twice; give two different dimensions.")
     names = listed(by, "condition")
-    keys = list(dict.fromkeys([*names, "condition", "skill"]))
+    keys = listed([*names, "condition", "skill"])
     what = "skillverdicts.together"
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], what)
     family = dimension_family(judged["comprehension_dimension"])
@@ -378,7 +377,7 @@ def aggregate(
     FrameError
         For an unknown policy or exception.
     """
-    require_known("policy: found", policy, ["strict", "weighted", "pass_count"])
+    require_known("policy: found", policy, get_args(Policy))
     keys = [*listed(by, "condition"), "condition"]
     require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
     family = dimension_family(judged["comprehension_dimension"])

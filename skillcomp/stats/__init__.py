@@ -3,10 +3,8 @@
 This package does not depend on frames or skills. Most functions return a frozen result, and all are
 imported on first use. Each heading below is a file.
 
-agreement: graders compared with each other
+agreement: graders compared with each other, and two numbers per unit
     ``cohen_kappa``, ``krippendorff_alpha``: coefficients of agreement.
-
-association: association of two numbers per unit
     ``association``: R squared of a straight line, and Spearman's correlation.
     ``detectable_r_squared``: the smallest R squared that a given number of units can detect.
 
@@ -15,8 +13,6 @@ bounded: means of bounded values, the interval of all analyses
     ``bounded_means``: means of several samples in one computation.
     ``Sample``, ``Arm``: the cases of one mean, and the pass rates and attempts behind them.
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values, weight of a pseudo-case.
-
-bounded_studies: bounded means of many studies
     ``sides_of_null``: whether intervals are above or below a value, without computing limits.
 
 clusters: cases in clusters
@@ -31,16 +27,16 @@ gaps: two groups of different cases
 intervals: rates with Wilson's limits
     ``wilson``: Wilson's score interval of independent cases.
 
-passk: several attempts per case
-    ``pass_at_k``: chance that at least one of k attempts passes.
-    ``pass_hat_k``: chance that all of k attempts pass.
-
 ppi: verdicts on all cases, gold on some
     ``ppi_mean``: prediction-powered mean of rates or of paired differences.
 
 random_effects: effects that differ between units, such as skills
     ``random_effects``: their standard deviation, and partially pooled effects.
     ``prediction_interval``: the effect of the next unit.
+
+repeats: several attempts per case
+    ``pass_at_k``: chance that at least one of k attempts passes.
+    ``pass_hat_k``: chance that all of k attempts pass.
 
 results: the two result types, and the number of units for a target width
     ``Interval``: an estimate with its interval.

@@ -7,22 +7,20 @@ A text that should be flagged has the label 1. A higher score always means "flag
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import sparse, stats
-from scipy.optimize import brentq
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES
-from skillcomp.stats.resampling import resampled_values
+from skillcomp.stats.intervals import resampled_values
 from skillcomp.stats.results import (
     NAN,
-    Bools,
     Floats,
-    Indices,
     Interval,
     check_level,
     join_notes,
@@ -31,66 +29,29 @@ from skillcomp.stats.results import (
 
 _TIE = 1e-12  # two limits that differ by less than this differ only by rounding
 _FEW_DOCUMENTS = 10  # With fewer documents than this, Clopper-Pearson limits are used.
-_FEW = f"fewer than {_FEW_DOCUMENTS} documents with one class"
 
 
-@dataclass(frozen=True, slots=True)
-class _Labelled:
-    """Label, score and document code of each row; rows with a missing value are left out."""
+def _complete_rows(
+    labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None
+) -> tuple[pd.DataFrame, str]:
+    """Check lengths and labels, and drop rows with a missing value, with a note on these.
 
-    positive: Bools
-    scores: Floats
-    documents: Indices
-    n_documents: int
-    clustered: bool
-    note: str
-
-    @property
-    def unit(self) -> str:
-        """The unit that is resampled: document, or row if no documents were given."""
-        return "document" if self.clustered else "row"
-
-    @property
-    def fewest_documents(self) -> int:
-        """The number of documents with positives or with negatives, whichever is smaller."""
-        classes = (self.positive, ~self.positive)
-        return min(int(np.unique(self.documents[rows]).size) for rows in classes)
-
-
-def _complete_rows(labels: ArrayLike, scores: ArrayLike, clusters: ArrayLike | None) -> _Labelled:
-    """Check lengths and labels, drop rows with a missing value, and number the documents."""
-    label = np.asarray(labels, float).ravel()
-    score = np.asarray(scores, float).ravel()
+    The columns are positive, score and document, the number of the document.
+    """
+    label, score = (np.asarray(values, float).ravel() for values in (labels, scores))
     names = np.arange(label.size) if clusters is None else np.asarray(clusters, object).ravel()
     if not label.size == score.size == names.size:
         sizes = f"{label.size}, {score.size} and {names.size}"
         raise ValueError(f"labels, scores and clusters must be equally long, found {sizes}.")
+    rows = pd.DataFrame({"label": label, "score": score, "document": names})
+    complete = rows.dropna()
     odd = label[~np.isnan(label) & (label != 0) & (label != 1)]
     if odd.size:
         raise ValueError(f"labels must be 0 or 1 (or missing), found {odd[0]:g}.")
-    keep = ~(np.isnan(label) | np.isnan(score) | pd.isna(names))
-    codes, documents = pd.factorize(names[keep])
-    dropped = int((~keep).sum())
+    dropped = len(rows) - len(complete)
     note = f"{plural(dropped, 'row')} without label, score or document left out" if dropped else ""
-    clustered = clusters is not None
-    return _Labelled(label[keep] == 1, score[keep], codes, len(documents), clustered, note)
-
-
-def _exact_over_documents(data: _Labelled, estimate: float, ci_level: float, why: str) -> Interval:
-    """Return Clopper-Pearson limits that count every document once, however many rows it has.
-
-    If the estimate times the number of documents is not a whole number, the limits are between
-    those of the two nearest whole numbers.
-    """
-    # imported here because the import is slow and most results need no such limits
-    from statsmodels.stats.proportion import proportion_confint
-
-    n_documents = data.fewest_documents
-    right = estimate * n_documents
-    low, high = proportion_confint(right, n_documents, 1.0 - ci_level, method="beta")
-    method, note = f"Clopper-Pearson over {n_documents} {data.unit}s", join_notes(why, data.note)
-    n = float(data.positive.size)
-    return Interval(estimate, float(low), float(high), ci_level, method, note, n, n_documents)
+    codes = pd.factorize(complete["document"])[0]
+    return complete.assign(positive=complete["label"].eq(1), document=codes), note
 
 
 def bootstrap_auc(
@@ -147,20 +108,20 @@ def bootstrap_auc(
     'perfect separation'
     """
     check_level(ci_level)
-    data = _complete_rows(labels, scores, clusters)
-    positive = data.positive
-    method = f"roc, percentile bootstrap, {n_resamples} resamples of {data.unit}s, seed {seed}"
+    rows, note = _complete_rows(labels, scores, clusters)
+    positive, documents = rows["positive"].to_numpy(), rows["document"].to_numpy()
+    unit = "row" if clusters is None else "document"
+    method = f"roc, percentile bootstrap, {n_resamples} resamples of {unit}s, seed {seed}"
     if positive.all() or not positive.any():
         why = "not defined: one class only" if positive.size else "not defined: no rows"
-        return undefined(method, join_notes(why, data.note), ci_level=ci_level)
+        return undefined(method, join_notes(why, note), ci_level=ci_level)
     # the numbers of positives and of negatives, by document and distinct score
-    values, codes = np.unique(data.scores, return_inverse=True)
-    shape = (data.n_documents, values.size)
+    values, codes = np.unique(rows["score"], return_inverse=True)
+    n_documents = int(documents.max()) + 1
+    shape = (n_documents, values.size)
     positives, negatives = (
-        sparse.coo_array(
-            (np.ones(int(rows.sum())), (data.documents[rows], codes[rows])), shape=shape
-        ).tocsr()
-        for rows in (positive, ~positive)
+        sparse.coo_array((np.ones(at.sum()), (documents[at], codes[at])), shape=shape).tocsr()
+        for at in (positive, ~positive)
     )
 
     def area(weights: Floats) -> Floats:
@@ -171,19 +132,30 @@ def bootstrap_auc(
         with np.errstate(invalid="ignore"):
             return np.asarray((above * rank).sum(axis=-1) / pairs)
 
-    estimate = float(area(np.ones((1, data.n_documents)))[0])
-    draws = resampled_values(area, data.n_documents, n_resamples, seed, width=positives.shape[1])
+    estimate = float(area(np.ones((1, n_documents)))[0])
+    draws = resampled_values(area, n_documents, n_resamples, seed, width=values.size)
     low, high = np.quantile(draws, [(1 - ci_level) / 2, (1 + ci_level) / 2])
-    if data.clustered and data.fewest_documents < _FEW_DOCUMENTS:
-        return _exact_over_documents(data, estimate, ci_level, _FEW)
-    if high - low < _TIE:
-        why = "perfect separation" if estimate in (0.0, 1.0) else "draws do not vary"
-        return _exact_over_documents(data, estimate, ci_level, why)
+    fewest, few = min(np.unique(documents[at]).size for at in (positive, ~positive)), ""
+    if clusters is not None and fewest < _FEW_DOCUMENTS:
+        few = f"fewer than {_FEW_DOCUMENTS} documents with one class"
+    elif high - low < _TIE:
+        few = "perfect separation" if estimate in (0.0, 1.0) else "draws do not vary"
+    bootstrap = Interval(estimate, float(low), float(high), ci_level, method, note, positive.size)
+    if few:
+        # imported here because the import is slow and most results need no such limits
+        from statsmodels.stats.proportion import proportion_confint
+
+        # Every document counts once, however many rows it has. If the estimate times their number
+        # is not a whole number, the limits are between those of the two nearest ones.
+        low, high = proportion_confint(estimate * fewest, fewest, 1.0 - ci_level, method="beta")
+        exact = f"Clopper-Pearson over {fewest} {unit}s"
+        bootstrap = replace(bootstrap, low=float(low), high=float(high), method=exact)
+        return replace(bootstrap, n_clusters=fewest).with_note(first=few)
     left_out = n_resamples - draws.size
     skipped = f"{left_out} draws without both classes left out" if left_out else ""
-    note, se = join_notes(skipped, data.note), float(draws.std(ddof=1))
-    sizes = float(positive.size), float(data.n_documents) if data.clustered else NAN
-    return Interval(estimate, float(low), float(high), ci_level, method, note, *sizes, se)
+    n_clusters = NAN if clusters is None else n_documents
+    bootstrap = replace(bootstrap, n_clusters=n_clusters, se=float(draws.std(ddof=1)))
+    return bootstrap.with_note(first=skipped)
 
 
 def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
@@ -209,12 +181,10 @@ def clean_needed(max_rate: float, *, ci_level: float = 0.95) -> int:
     """
     c = float(RATES.weight_at(1.0 - ci_level))
 
-    def excess(n: float) -> float:
-        return float(stats.beta.ppf((1.0 + ci_level) / 2.0, c, n)) - max_rate
+    def is_bounded(n: int) -> bool:
+        return bool(stats.beta.ppf((1.0 + ci_level) / 2.0, c, n) <= max_rate)
 
     # The Clopper-Pearson limit has a pseudo-case of weight 1, which is at least c. It needs at
     # least as many negatives as the limit with weight c, so its n is an upper bound for the search.
     most = math.ceil(math.log((1.0 - ci_level) / 2.0) / math.log1p(-max_rate))
-    if excess(1.0) <= 0:
-        return 1
-    return math.ceil(float(brentq(excess, 1.0, most + 1.0)) - 1e-9)
+    return 1 + bisect_left(range(1, most + 1), True, key=is_bounded)

@@ -1,19 +1,23 @@
 """Rates with Wilson's interval: rates of independent cases, and rates from gold in strata.
 
 For several attempts per case, or cases in clusters, use
-:func:`skillcomp.stats.bounded.bounded_mean`.
+:func:`skillcomp.stats.bounded.bounded_mean`. Also bootstrap and jackknife over whole units, such as
+cases or documents.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from skillcomp.stats.results import Floats, Interval, check_level, quantile, undefined
+from skillcomp.stats.clusters import cluster_codes
+from skillcomp.stats.results import NAN, Floats, Interval, check_level, quantile, undefined
 
 NO_GOLD = "no gold in the stratum"  # the start of the note on strata without gold
 
@@ -146,8 +150,7 @@ def weighted_rate(
     names, code = np.unique(np.asarray(strata, str), return_inverse=True)
     ones = np.ones(value.size)
     size = ones if weights is None else np.asarray(weights, float)
-    units = np.arange(value.size) if clusters is None else np.asarray(clusters)
-    case, has = np.unique(units, return_inverse=True)[1], np.isfinite(value)
+    case, has = cluster_codes(clusters, value.size)[0], np.isfinite(value)
     without = [f"'{name}'" for k, name in enumerate(names) if not has[code == k].any()]
     if without or not value.size:
         note = f"{NO_GOLD} {' and '.join(without)}" if without else "no unit"
@@ -248,3 +251,60 @@ class _Strata:
         low = brentq(ends, 0.0, self.rate, args=(0,)) if ends(0.0, 0) > 0.0 else 0.0
         high = brentq(ends, self.rate, 1.0, args=(1,)) if ends(1.0, 1) < 0.0 else 1.0
         return float(low), float(high)
+
+
+# largest number of array elements in memory; 10,000 units then need less than 100 MB
+_BLOCK = 1_000_000
+_PERFECT = 1.0 - 1e-12
+_FLAT = 1e-12  # a standard error below this is a rounding error
+
+
+def resampled_values(
+    statistic: Callable[[Floats], Floats], n_units: int, n_resamples: int, seed: int, *, width: int
+) -> Floats:
+    """Return a statistic of each resample of the units, without those that are undefined.
+
+    Parameters
+    ----------
+    statistic : callable
+        Takes counts, shape (resamples, units): how often each resample contains each unit. Returns
+        one number per resample; NaN if it is undefined.
+    n_units, n_resamples, seed : int
+        Number of units, number of resamples, and seed of the random generator.
+    width : int
+        Number of array elements that the statistic needs for one resample.
+
+    Returns
+    -------
+    ndarray of float
+        The values that are defined, at most ``n_resamples``.
+    """
+    rng, share = np.random.default_rng(seed), np.full(n_units, 1.0 / n_units)
+    block = max(1, _BLOCK // max(width, n_units))
+    # draw the resamples here, in order, so that the result is the same for any number of workers
+    draws = (
+        rng.multinomial(n_units, share, min(block, n_resamples - start)).astype(float)
+        for start in range(0, n_resamples, block)
+    )
+    values = np.concatenate(joblib.Parallel()(map(joblib.delayed(statistic), draws)))
+    return np.asarray(values[np.isfinite(values)])
+
+
+def jackknifed_z(estimate: float, left: Floats) -> tuple[float, float, float]:
+    """Return Fisher's z of a coefficient, its standard error and their degrees of freedom.
+
+    ``left`` has the coefficient without each of the units. The degrees of freedom are the number of
+    units minus 1, and fewer if few units make up most of the variance: 2 n / (k - 1) for n units
+    and the kurtosis k of their values. The standard error is 0 if no unit changes the coefficient,
+    and NaN if it is 1 or -1, or becomes so or undefined without a unit.
+    """
+    n = len(left)
+    if n < 2 or not np.abs([estimate, *left]).max() < _PERFECT:
+        return NAN, NAN, NAN
+    z = np.arctanh(left)
+    squares = (z - z.mean()) ** 2
+    se = math.sqrt((n - 1) / n * squares.sum())
+    if se <= _FLAT:
+        return math.atanh(estimate), 0.0, n - 1.0
+    kurtosis = n * (squares**2).sum() / squares.sum() ** 2
+    return math.atanh(estimate), se, min(n - 1.0, 2.0 * n / max(kurtosis - 1.0, _FLAT))

@@ -18,7 +18,7 @@ from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES, Quantity
-from skillcomp.stats.clusters import cr2, cr2_mean
+from skillcomp.stats.clusters import cluster_codes, cr2, cr2_mean
 from skillcomp.stats.results import (
     NAN,
     Bools,
@@ -395,9 +395,7 @@ def collect_cases(columns: Columns, quantity: Quantity) -> _GoldCases:
             extent = f"{seen.min():g} to {seen.max():g}"
             allowed = f"between {quantity.low:g} and {quantity.high:g}"
             raise ValueError(f"{name} must lie {allowed}, found {extent}.")
-    labels = np.arange(n) if clusters is None else np.asarray(clusters)
-    if labels.shape != y.shape:
-        raise ValueError(f"clusters must name one cluster for each of {n} cases.")
+    codes = cluster_codes(clusters, n)[0]
     labelled = np.isfinite(y)
     usable = np.isfinite(f) & (np.isfinite(g) | ~labelled)
     lost, lost_gold = int((~usable).sum()), int((labelled & ~usable).sum())
@@ -417,7 +415,7 @@ def collect_cases(columns: Columns, quantity: Quantity) -> _GoldCases:
         alike = bool(labelled[usable].all())
         weights = sizes if alike else sizes / np.where(labelled, chance, 1.0)[usable]
         weighted = weighted or (not alike and chances.size > 0 and bool(np.ptp(chances) > 1e-9))
-    codes = np.unique(labels[usable], return_inverse=True)[1]
+    codes = np.unique(codes[usable], return_inverse=True)[1]
     flags = weighted, probability is not None
     arrays = y[usable], f[usable], g[usable], sizes, weights
     return _GoldCases(*arrays, *flags, codes, clusters is not None, note if lost else "")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.stats.bounded import IntervalRule
+from skillcomp.stats.results import Fields
 
 
 def factorial(
@@ -136,118 +135,91 @@ def factorial(
         raise FrameError(f"{what}: by= names what the result tells apart; leave it out.")
     outcomes = prepared(outcomes, "outcomes", names, what, average=averaged, agents=True)
     crossed = _checked_design(design, what)
-    for condition in [*crossed.conditions, reference]:
+    conditions = [*crossed["condition"], reference]
+    for condition in conditions:
         require_reference(outcomes["condition"], condition)
-    if reference in crossed.conditions:
+    if reference in conditions[:-1]:
         raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
     check_bounds(outcomes, value, bounds)
-    outcomes = outcomes[outcomes["condition"].isin([*crossed.conditions, reference])]
+    outcomes = outcomes[outcomes["condition"].isin(conditions)]
     refuse_different_checks(outcomes, what, value)
-    table = case_table(outcomes, by=[*names, *averaged], cluster=cluster)
-    units = Units.of(table, names, value=value, bounds=bounds, average=averaged)
-    contrasts, effects = [], []
-    for group, about in enumerate(units.groups):
-        for effect in crossed.effects(reference):
-            weights = {(condition,): weight for condition, weight in effect.weights.items()}
-            place = about | {"effect": effect.name, "at": effect.at}
-            effects.append(effect)
-            contrasts.append(
-                Contrast(
-                    place,
-                    group,
-                    weights,
-                    sides=tuple(effect.weights),
-                    nothing="no case has outcomes in all conditions compared",
-                )
-            )
+    how: Fields = {"value": value, "bounds": bounds}
+    table = case_table(outcomes, by=[*names, *averaged], cluster=cluster, **how)
+    units = Units.of(table, names, average=averaged, **how)
+    contrasts = [
+        Contrast(
+            about | {"effect": effect, "at": at},
+            group,
+            {(condition,): weight for condition, weight in weights.items()},
+            sides=tuple(weights),
+            nothing="no case has outcomes in all conditions compared",
+        )
+        for group, about in enumerate(units.groups)
+        for effect, at, weights in _effects(crossed, reference)
+    ]
     rows = []
     means = within(units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval)
-    for effect, contrast, mean in zip(effects, contrasts, means, strict=True):
+    for contrast, mean in zip(contrasts, means, strict=True):
         columns = contrast.about | {"n_missing": sum(mean.missing[::2])}
         columns["n_dropped"] = mean.n_dropped
-        if not effect.is_interaction:
-            signs = np.sign(list(effect.weights.values()))
-            for name, sign in (("rate", 1), ("reference_rate", -1)):
-                columns[name] = float(np.mean(np.array(mean.levels)[signs == sign]))
-        kind = "difference" if effect.is_interaction else "delta"
+        weights = np.array([*contrast.weights.values()])
+        # an interaction is a difference of differences, which is between -2 and 2
+        is_interaction = np.abs(weights).sum() > 2
+        if not is_interaction:
+            for name, side in (("rate", weights > 0), ("reference_rate", weights < 0)):
+                columns[name] = float(np.mean(np.array(mean.levels)[side]))
+        kind = "difference" if is_interaction else "delta"
         rows.append(row(f"{kind}_{value}", mean.interval, **columns))
     extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
     return estimates(rows, by=[*names, "effect", "at"], extra=extra, outcomes=outcomes)
 
 
-@dataclass(frozen=True)
-class _Effect:
-    """A weighted sum of conditions; `at` is the other factor's level, or "" if it is not fixed."""
+def _effects(
+    design: pd.DataFrame, reference: str | None
+) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Yield each effect: its name, the fixed level of the other factor, and weights of conditions.
 
-    name: str
-    at: str
-    weights: Mapping[str, float]
-
-    @property
-    def is_interaction(self) -> bool:
-        """Whether the effect is a difference of differences, which is between -2 and 2."""
-        return sum(map(abs, self.weights.values())) > 2
-
-
-@dataclass(frozen=True)
-class _Design:
-    """A design with two factors, which have two levels each.
-
-    ``cell[i][j]`` is the condition with level i of the first factor and level j of the second.
+    The level is empty if the other factor is not fixed.
     """
-
-    factors: tuple[str, str]
-    levels: tuple[tuple[str, str], tuple[str, str]]
-    cell: tuple[tuple[str, str], tuple[str, str]]
-
-    @property
-    def conditions(self) -> list[str]:
-        return [*self.cell[0], *self.cell[1]]
-
-    def effects(self, reference: str | None) -> list[_Effect]:
-        (both, only_first), (only_second, neither) = self.cell
-        first, second = self.factors
-        interaction = {both: 1.0, only_first: -1.0, only_second: -1.0, neither: 1.0}
-        effects = []
-        if reference is not None:
-            effects = [
-                _Effect("total", "", {both: 1.0, reference: -1.0}),
-                _Effect("any document", "", {neither: 1.0, reference: -1.0}),
-            ]
-        return [
-            *effects,
-            _Effect(first, "", {both: 0.5, only_first: 0.5, only_second: -0.5, neither: -0.5}),
-            _Effect(second, "", {both: 0.5, only_first: -0.5, only_second: 0.5, neither: -0.5}),
-            _Effect(f"{first} x {second}", "", interaction),
-            _Effect(first, self.levels[1][0], {both: 1.0, only_second: -1.0}),
-            _Effect(first, self.levels[1][1], {only_first: 1.0, neither: -1.0}),
-            _Effect(second, self.levels[0][0], {both: 1.0, only_first: -1.0}),
-            _Effect(second, self.levels[0][1], {only_second: 1.0, neither: -1.0}),
-        ]
+    both, only_first, only_second, neither = design["condition"]
+    first, second = design.columns[1:]
+    if reference is not None:
+        yield "total", "", {both: 1.0, reference: -1.0}
+        yield "any document", "", {neither: 1.0, reference: -1.0}
+    yield first, "", {both: 0.5, only_first: 0.5, only_second: -0.5, neither: -0.5}
+    yield second, "", {both: 0.5, only_first: -0.5, only_second: 0.5, neither: -0.5}
+    signs = {both: 1.0, only_first: -1.0, only_second: -1.0, neither: 1.0}
+    yield f"{first} x {second}", "", signs
+    yield first, design[second].iloc[0], {both: 1.0, only_second: -1.0}
+    yield first, design[second].iloc[1], {only_first: 1.0, neither: -1.0}
+    yield second, design[first].iloc[0], {both: 1.0, only_first: -1.0}
+    yield second, design[first].iloc[2], {only_second: 1.0, neither: -1.0}
 
 
-def _checked_design(design: Any, what: str) -> _Design:
-    expected = (
-        "expected four rows of condition and two factors with two levels each, every combination "
-        "once"
-    )
+def _checked_design(design: Any, what: str) -> pd.DataFrame:
+    """Return condition and two factors, sorted by factors; levels are in order of occurrence."""
     try:
         frame = pd.DataFrame(design if isinstance(design, pd.DataFrame) else list(design))
     except (TypeError, ValueError, AttributeError):
-        raise FrameError(f"{what}: design: found {type(design).__name__}; {expected}.") from None
-    if "condition" not in frame or len(frame.columns) != 3:
-        columns = ", ".join(map(str, frame.columns)) or "no columns"
-        raise FrameError(f"{what}: design: found the columns {columns}; {expected}.")
+        frame = pd.DataFrame()
+    is_missing, frame = frame.isna().any(axis=None), frame.astype("str")
     factors = [name for name in frame.columns if name != "condition"]
-    if frame.isna().any(axis=None) or not all(isinstance(name, str) for name in factors):
-        raise FrameError(f"{what}: design: a value is missing; {expected}.")
-    frame = frame.astype("str")
-    first, second = ([*frame[name].unique()] for name in factors)
-    cells = frame.set_index(factors)["condition"].to_dict()
-    crossed = set(cells) == set(product(first, second)) and len(first) == len(second) == 2
-    if not (crossed and len(frame) == 4 and frame["condition"].is_unique):
-        levels_found = f"{factors[0]}: {'/'.join(first)}; {factors[1]}: {'/'.join(second)}"
-        raise FrameError(f"{what}: design: found {len(frame)} rows ({levels_found}); {expected}.")
-    rows = [(cells[level, second[0]], cells[level, second[1]]) for level in first]
-    levels = ((first[0], first[1]), (second[0], second[1]))
-    return _Design((factors[0], factors[1]), levels, (rows[0], rows[1]))
+    levels = {str(name): [*frame[name].unique()] for name in frame}
+    if (
+        is_missing
+        or [len(frame), len(factors), len(levels.get("condition", ()))] != [4, 2, 4]
+        or not all(isinstance(name, str) and len(levels[name]) == 2 for name in factors)
+        or frame.duplicated(factors).any()
+    ):
+        listed_levels = "; ".join(
+            f"{name}: {'/'.join(map(str, words))}" for name, words in levels.items()
+        )
+        raise FrameError(
+            f"{what}: design: found {len(frame)} rows ({listed_levels or type(design).__name__}); "
+            "expected four rows of condition and two factors with two levels each, every "
+            "combination once."
+        )
+    in_order = frame.sort_values(
+        factors, key=lambda column: column.map(levels[str(column.name)].index)
+    )
+    return in_order[["condition", *factors]].reset_index(drop=True)

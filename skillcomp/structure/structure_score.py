@@ -29,7 +29,7 @@ from skillcomp.frames.estimates import (
 from skillcomp.io.skills import require_skills, skill_of
 from skillcomp.ngrams import count_words, split_sentences
 from skillcomp.records import Skill
-from skillcomp.stats.association import association, detectable_r_squared
+from skillcomp.stats.agreement import association, detectable_r_squared
 from skillcomp.stats.results import Fields, Interval, join_notes, undefined
 
 TOTAL = "total"

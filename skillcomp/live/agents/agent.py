@@ -7,10 +7,10 @@ import html
 import json
 import math
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError, model_validator
@@ -27,6 +27,7 @@ Effort = Literal["low", "medium", "high", "xhigh", "max"]
 SkillIn = Literal["auto", "home", "prompt"]
 Output = Literal["auto", "claude", "codex", "text"]
 JsonMode = Literal["schema", "object", "none"]
+Thinking = Literal["adaptive", "disabled", "between_tools"]
 # The family of a model is given by the first pattern that matches its name.
 _FAMILIES = {
     "claude": r"claude|anthropic|fable|mythos|opus|sonnet|haiku",
@@ -217,6 +218,7 @@ class Agent(Protocol):
     family: str | None
     settings: str
 
+    @abstractmethod
     async def ask(
         self,
         prompt: str,
@@ -247,7 +249,7 @@ class Agent(Protocol):
         """Close connections; the agent can still be used afterwards."""
 
 
-class BaseAgent(ABC):
+class BaseAgent(Agent):
     """Base class of agents: every attribute has a default, and a subclass defines `ask`.
 
     Attributes
@@ -288,11 +290,7 @@ class BaseAgent(ABC):
         super().__init_subclass__(**options)
         cls.name = cls.name or cls.__name__
 
-    @abstractmethod
-    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the reply to one prompt; see `Agent.ask`."""
-
-    async def aclose(self) -> None:  # noqa: B027 - a default, not an abstract method
+    async def aclose(self) -> None:
         """Close connections; by default there are none to close."""
 
 
@@ -339,29 +337,16 @@ def host_of(url: Any, default: str) -> str | None:
     return None if host == default else host
 
 
-def unreadable(error: BaseException, content: Any, **fields: Any) -> Reply:
+def unreadable(error: BaseException, content: str | bytes, **fields: Any) -> Reply:
     """Return an error reply for an unreadable response, with the raw response as its trace."""
-    message = f"the reply cannot be read ({error_text(error)})"
+    text = content if isinstance(content, str) else content.decode("utf-8", "replace")
     return Reply(
         **fields,
         status="error",
-        error=redacted_start(message, MAX_ERROR),
+        error=redacted_start(f"the reply cannot be read ({error_text(error)})", MAX_ERROR),
         cost_note=UNREADABLE,
-        trace=raw_text(content),
+        trace=redacted_start(whole_text(text), _MAX_RAW),
     )
-
-
-def raw_text(content: Any) -> str:
-    """Return a raw response as text, cut to a length that can be stored."""
-    if isinstance(content, bytes | bytearray):
-        content = content.decode("utf-8", "replace")
-    if not isinstance(content, str):
-        try:
-            plain = content.model_dump(warnings=False, exclude_unset=True)
-            content = json.dumps(plain, default=str, ensure_ascii=False)
-        except Exception:  # model_dump of a malformed message can raise any exception
-            content = f"({type(content).__name__})"
-    return redacted_start(whole_text(content), _MAX_RAW)
 
 
 def first_fault(error: ValidationError, whole: str = "") -> str:

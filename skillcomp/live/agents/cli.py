@@ -10,10 +10,9 @@ import shlex
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
@@ -27,7 +26,6 @@ from skillcomp.io.redaction import (
     secrets_inside,
 )
 from skillcomp.io.skills import copy_skill
-from skillcomp.live.agents import process
 from skillcomp.live.agents.agent import (
     MAX_ANSWER,
     TIME_LIMIT,
@@ -58,21 +56,43 @@ PASSED = (
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
 )
-# A program gets only the keys of its own maker, because a model that runs commands can read the
-# environment.
-KEYS = {
-    "claude": (
-        *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
-        *("CLAUDE_CODE_MAX_RETRIES", "DISABLE_AUTOUPDATER"),
-    ),
-    "codex": ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
-}
-_ENDPOINTS = {"ANTHROPIC_BASE_URL": "api.anthropic.com", "OPENAI_BASE_URL": "api.openai.com"}
-# For each program, the environment variable that sets its endpoint.
-_BASE_URL = {"claude": "ANTHROPIC_BASE_URL", "codex": "OPENAI_BASE_URL"}
-# Defaults for the environment of a program; the user's own environment overrides them. Without
-# them, claude repeats a call with a wrong key ten times, which takes three minutes.
-_ALWAYS = {"claude": {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}}
+
+
+# Without these settings, claude repeats a call with a wrong key ten times, in three minutes.
+_PATIENCE = {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}
+
+
+class _Known(NamedTuple):
+    """What only holds for one program.
+
+    Attributes
+    ----------
+    passed : tuple of str
+        Further environment variables that the program gets. A program gets only the keys of its own
+        maker, because a model that runs commands can read the environment.
+    url, host : str
+        The environment variable that sets its endpoint, and the host of its usual endpoint.
+    defaults : dict of str to str
+        Defaults of environment variables; the user's own environment overrides them.
+    """
+
+    passed: tuple[str, ...]
+    url: str = ""
+    host: str = ""
+    defaults: Mapping[str, str] = {}
+
+
+_CLAUDE = _Known(
+    ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", *_PATIENCE),
+    "ANTHROPIC_BASE_URL",
+    "api.anthropic.com",
+    _PATIENCE,
+)
+_CODEX = _Known(
+    ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"), "OPENAI_BASE_URL", "api.openai.com"
+)
+_KNOWN = {"claude": _CLAUDE, "codex": _CODEX}
+_OTHER = _Known((*_CLAUDE.passed, *_CODEX.passed))
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
@@ -192,9 +212,10 @@ class CliAgent(BaseAgent):
         # the program runs in another folder, so its path must be absolute
         self._command = [str(Path(first).resolve()) if os.sep in first else first, *rest]
         self._program = Path(first).name
-        if base_url and self._program not in _BASE_URL:
+        self._known = _KNOWN.get(self._program, _OTHER)
+        if base_url and self._known is _OTHER:
             raise AgentError(
-                f"CliAgent: base_url is for {' and '.join(_BASE_URL)}; '{self._program}' is told "
+                f"CliAgent: base_url is for {' and '.join(_KNOWN)}; '{self._program}' is told "
                 "where to ask by its own arguments or by variables that are passed=."
             )
         self.model = model
@@ -203,14 +224,12 @@ class CliAgent(BaseAgent):
         self._skill_in = auto if skill_in == "auto" else skill_in
         self.installs_folders = self._skill_in == "home"
         self._skills_folder = skills_folder
-        anyone = (name for names in KEYS.values() for name in names)
-        self._passed = (*PASSED, *KEYS.get(self._program, anyone), *passed)
+        self._passed = (*PASSED, *self._known.passed, *passed)
         self._timeout = timeout
         self._has_warned = False
         self.prices = tuple(prices)
         # read the environment only once: the recorded endpoint must be the one that calls go to
-        self._base_url = base_url or os.environ.get(_BASE_URL.get(self._program, "")) or None
-        self._own_url = base_url
+        self._base_url = base_url or os.environ.get(self._known.url) or None
         secrets = _secrets_in(rest)
         # the environment comes first, so that the settings do not depend on other agents
         arguments = [self._program, *(redact(redact(arg, os.environ), secrets) for arg in rest)]
@@ -229,7 +248,7 @@ class CliAgent(BaseAgent):
             skill_in=self._skill_in,
             timeout=timeout,
             output=None if output == "auto" else output,
-            endpoint=self._unusual_endpoint(),
+            endpoint=self._unusual_endpoint(base_url),
         )
 
     @classmethod
@@ -269,8 +288,9 @@ class CliAgent(BaseAgent):
         **options
             Further parameters of `CliAgent`.
         """
-        command = shlex.split("codex exec --json --ephemeral --skip-git-repo-check")
-        command += ["--sandbox", "read-only"]
+        command = shlex.split(
+            "codex exec --json --ephemeral --skip-git-repo-check --sandbox read-only"
+        )
         command += ["--model", model] if model else []
         return cls([*command, *extra, "-"], model=model, **options)
 
@@ -297,27 +317,17 @@ class CliAgent(BaseAgent):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(file, target)
             shape = schema.model_json_schema() if schema is not None else bounds.schema
-            is_codex_exec = self._program == "codex" and "exec" in self._command
-            more = self._codex_settings(folder) if is_codex_exec else []
-            if shape is not None and self._program == "claude":
-                more += ["--json-schema", json.dumps(shape)]
-            elif shape is not None and self._program == "codex":
-                schema_file = folder / "io" / "schema.json"
-                schema_file.write_text(json.dumps(shape), encoding="utf-8")
-                more += ["--output-schema", str(schema_file)]
-            elif shape is not None:  # the program has no option for a schema
+            # other programs have no option for a schema
+            if shape is not None and self._known is _OTHER:
                 texts.append(_SHAPE.format(schema=json.dumps(shape)))
-            last = ["-"] if self._program == "codex" and self._command[-1] == "-" else []
-            command = [*self._command[: len(self._command) - len(last)], *more, *last]
-            command = self._command_in_sandbox(command, bounds.sandbox)
-            stdin = "\n\n".join(text for text in texts if text)
             try:
-                (folder / "io" / "in").write_text(stdin, encoding="utf-8")
+                given = "\n\n".join(text for text in texts if text).encode()
             except UnicodeEncodeError as error:
                 return Reply(status="error", error=f"the prompt: {error}", settings=self.settings)
-            ran = await run_program(command, self._environment_in(folder), folder, timeout)
+            command = self._command_in(folder, bounds.sandbox, shape)
+            ran = await run_program(command, given, self._environment_in(folder), folder, timeout)
             if bounds.keep is not None:
-                await asyncio.to_thread(partial(keep_files, folder / "work", bounds.keep, ran))
+                await asyncio.to_thread(keep_files, folder / "work", bounds.keep, ran)
         # a long output is read and redacted in a thread, so that other prompts do not wait
         return await asyncio.to_thread(self._reply_of, ran, offered, bounds, prompt)
 
@@ -327,15 +337,14 @@ class CliAgent(BaseAgent):
         except Exception as error:  # the call was paid for, so an unreadable reply is recorded
             reply = unreadable(error, ran.output, seconds=ran.seconds, settings=self.settings)
         else:
-            if ran.is_cut and reply.status != "timeout":
-                size = process.MAX_OUTPUT // 1_000_000
-                message = f"the program wrote more than {size} MB; the rest is cut off"
-                reply = reply.model_copy(update={"status": "truncated", "error": message})
+            if ran.excess and reply.status != "timeout":
+                cut = {"status": "truncated", "error": f"{ran.excess}; the rest is cut off"}
+                reply = reply.model_copy(update=cut)
         return redacted_reply(reply)
 
     def _environment_in(self, folder: Path) -> dict[str, str]:
         variables = {
-            **_ALWAYS.get(self._program, {}),
+            **self._known.defaults,
             **{name: os.environ[name] for name in self._passed if name in os.environ},
             "HOME": str(folder / "home"),
             "TMPDIR": str(folder / "tmp"),
@@ -349,17 +358,15 @@ class CliAgent(BaseAgent):
             variables.setdefault("CODEX_API_KEY", variables["OPENAI_API_KEY"])
         return variables
 
-    def _unusual_endpoint(self) -> str | None:
+    def _unusual_endpoint(self, own_url: str | None) -> str | None:
         """Return the hosts that the program calls; None if they are the program's defaults.
 
         A default host is returned, too, if the user named it by ``base_url``.
         """
-        if self._program in _BASE_URL:
-            default = _ENDPOINTS[_BASE_URL[self._program]]
-            return host_of(self._base_url, default) or host_of(self._own_url, "")
-        urls = {name: os.environ.get(name) for name in _ENDPOINTS if name in self._passed}
-        hosts = (host_of(url, _ENDPOINTS[name]) for name, url in urls.items())
-        return ", ".join(dict.fromkeys(host for host in hosts if host)) or None
+        if self._known is not _OTHER:
+            return host_of(self._base_url, self._known.host) or host_of(own_url, "")
+        hosts = (host_of(os.environ.get(of.url), of.host) for of in _KNOWN.values())
+        return ", ".join(dict.fromkeys(filter(None, hosts))) or None
 
     def _install_skill(self, skill: Skill, home: Path) -> None:
         folder = home / self._skills_folder / skill.slug
@@ -401,17 +408,27 @@ class CliAgent(BaseAgent):
                 file.write_text("\n".join(_toml_lines(fields)) + "\n", encoding="utf-8")
         return [argument for line in _toml_lines(settings) for argument in ("-c", line)]
 
-    def _command_in_sandbox(self, command: list[str], sandbox: str | None) -> list[str]:
-        """Return the command, with the option for `sandbox` if it runs claude or codex."""
-        if sandbox is None or self._program not in _BASE_URL:
-            return command
-        option, value = "--sandbox", sandbox
-        if self._program == "claude":
-            option, value = "--permission-mode", _PERMISSIONS[sandbox]
-        if option in command[:-1]:
-            at = command.index(option) + 1
-            return [*command[:at], value, *command[at + 1 :]]
-        return [command[0], *command[1:2], option, value, *command[2:]]
+    def _command_in(self, folder: Path, sandbox: str | None, shape: Any) -> list[str]:
+        """Return the command with the options for a case folder, a sandbox and a JSON Schema."""
+        if self._known is _OTHER:
+            return self._command
+        command, is_claude = list(self._command), self._program == "claude"
+        last = [command.pop()] if not is_claude and command[-1] == "-" else []
+        if sandbox is not None:
+            option = "--permission-mode" if is_claude else "--sandbox"
+            if option in command[:-1]:
+                at = command.index(option)
+                del command[at : at + 2]
+            command += [option, _PERMISSIONS[sandbox] if is_claude else sandbox]
+        if not is_claude and "exec" in command:
+            command += self._codex_settings(folder)
+        if shape is not None and is_claude:
+            command += ["--json-schema", json.dumps(shape)]
+        elif shape is not None:
+            schema_file = folder / "io" / "schema.json"
+            schema_file.write_text(json.dumps(shape), encoding="utf-8")
+            command += ["--output-schema", str(schema_file)]
+        return command + last
 
     def _reply_from_trace(
         self, ran: Ran, offered: Sequence[Skill], bounds: Bounds, prompt: str
@@ -420,10 +437,10 @@ class CliAgent(BaseAgent):
         if isinstance(code, str):
             return Reply(status="error", error=code, fatal=True, settings=self.settings)
         trace = read_trace(output, self._kind)
-        if self._kind is None and trace.kind == "text" and is_result(output):
-            if not self._has_warned:
-                warnings.warn(_RESULT.format(name=self.name), StudyWarning, stacklevel=2)
+        is_text = trace.kind == "text"
+        if self._kind is None and is_text and is_result(output) and not self._has_warned:
             self._has_warned = True
+            warnings.warn(_RESULT.format(name=self.name), StudyWarning, stacklevel=2)
         fields = {name: getattr(trace, name) for name in Outcome.model_fields}
         fields["model"] = trace.model or self.model
         if code is None:
@@ -435,25 +452,24 @@ class CliAgent(BaseAgent):
             if bounds.timeout and not waited:
                 fields |= {"status": "truncated", "stop_reason": TIME_LIMIT}
         elif code != 0 and trace.status == "ok":
-            fields |= {"status": "error", "error": f"exit code {code}: {complaint}"}
-            if bounds.keep is not None and trace.kind != "text":
-                # The program ended by itself, and a check may examine the exit code, so the answer
-                # is graded.
-                fields["status"] = "ok"
+            # A program that ended by itself is graded if a check may examine its exit code.
+            is_graded = bounds.keep is not None and not is_text
+            fields["status"] = "ok" if is_graded else "error"
+            fields["error"] = f"exit code {code}: {complaint}"
         elif trace.status == "error" and complaint:
             fields["error"] = f"{trace.error}: {complaint}"
-        if fields["status"] == "ok" and offered and trace.skills is not None:
-            names = {name.split(":")[-1] for name in trace.skills}
-            if not names & {offered[0].slug, offered[0].name}:
-                skills = ", ".join(trace.skills) or "none"
-                missing = f"skill '{offered[0].slug}' was installed, but the program has: {skills}"
-                fields |= {"status": "error", "error": missing}
         if trace.cost_usd is None and trace.cost_note is None:
             counts = [getattr(trace, name) for name in TOKENS]
             fields |= cost_fields("the program", fields["model"], counts, self.prices)
         if offered:
             fields["offered"] = tuple(skill.slug for skill in offered)
-        if offered and trace.kind != "text":
+        if offered and fields["status"] == "ok" and trace.skills is not None:
+            names = {name.split(":")[-1] for name in trace.skills}
+            if not names & {offered[0].slug, offered[0].name}:
+                skills = ", ".join(trace.skills) or "none"
+                missing = f"skill '{offered[0].slug}' was installed, but the program has: {skills}"
+                fields |= {"status": "error", "error": missing}
+        if offered and not is_text:
             # codex loads a skill that the prompt names before the first event of the stream
             read = prompt if self._program == "codex" else ""
             fields["invoked"] = tuple(s.slug for s in offered if _was_loaded(trace, s, read))
@@ -462,7 +478,7 @@ class CliAgent(BaseAgent):
             **fields,
             seconds=ran.seconds,
             exit_code=code,
-            trace=redacted_start(output, MAX_ANSWER) if trace.kind != "text" else None,
+            trace=None if is_text else redacted_start(output, MAX_ANSWER),
             settings=self.settings,
         )
 

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import itertools
 import os
+import random
 import re
 import shutil
 import signal
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -37,14 +38,14 @@ MAX_OUTPUT = 64_000_000  # Maximum size of the output in bytes; a program with m
 _CUT = 1 << 16  # An output that is too long loses this many characters, not to cut a secret in two.
 MAX_FILE = 2_000_000_000  # Maximum size in bytes of a file that the program writes.
 VAR_TMP = Path("/var/tmp")  # Files in this temporary directory survive a restart.
-LOOK = 0.25  # Seconds between two checks of the size of the output.
-LOOK_CLOSELY = 0.1  # Seconds between two checks of memory and time.
+LOOK = 0.1  # Seconds between two checks of the limits.
 
 # maximum number of files, and of bytes, that are kept from a working folder
 MAX_LEFT, MAX_LEFT_BYTES = 1000, 50_000_000
 MAX_DEPTH = 100  # Files in more deeply nested folders are not kept.
 _TRACE, _STDERR, LEFT = "trace.jsonl", "stderr.txt", "left.json"
-_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
+_GRACE = 2.0  # Seconds that programs have to end, after SIGTERM and after SIGKILL.
+USERS = range(61184, 65520)  # User ids that operating systems leave unassigned.
 _PREFIX, _LOCK = "skillcomp-", ".lock"
 # Match three sizes of a process, in KiB: its own memory, its part of the shared memory, and its
 # memory that is swapped out.
@@ -78,17 +79,15 @@ class Ran:
         Exit code; a message if the program could not be started; None after a timeout.
     seconds : float
         Duration of the program.
-    is_cut : bool
-        Whether the output exceeded its limit, so that the program was ended.
     excess : str
-        The limit that all processes together exceeded, so that they were ended; empty if none.
+        A clause that names the limit that was exceeded, so that the program was ended; empty if
+        none was.
     """
 
     output: str
     complaint: str
     code: int | str | None
     seconds: float
-    is_cut: bool
     excess: str = ""
 
 
@@ -100,15 +99,15 @@ class Limits(NamedTuple):
     max_file : int
         Maximum size of each file, in bytes.
     memory : int or None
-        Maximum memory of all processes together, in bytes. Memory that processes share is counted
-        once; the code of programs is not counted.
-    cpu : float or None
+        Maximum memory of all processes together, in bytes; None for no limit on memory and time.
+        Memory that processes share is counted once; the code of programs is not counted.
+    cpu : float
         Maximum processor time of all processes together, in seconds.
     """
 
     max_file: int = MAX_FILE
     memory: int | None = None
-    cpu: float | None = None
+    cpu: float = 0.0
 
 
 class _TemporaryRoot:
@@ -132,21 +131,19 @@ class _TemporaryRoot:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             cwd="/",
+            text=True,
         )
         atexit.register(self.close)
 
     def watch(self, sign: str, group: int) -> None:
-        assert self._watchdog.stdin is not None
         with contextlib.suppress(OSError):  # writing fails if the watchdog was killed
-            self._watchdog.stdin.write(f"{sign}{group}\n".encode())
-            self._watchdog.stdin.flush()
+            print(f"{sign}{group}", file=self._watchdog.stdin, flush=True)
 
     def close(self) -> None:
         """Make the watchdog end the remaining process groups, and wait for the watchdog."""
-        if os.getpid() == self.pid and self._watchdog.stdin is not None:
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                self._watchdog.stdin.close()
-                self._watchdog.wait(_GRACE)
+        if os.getpid() == self.pid:
+            with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
+                self._watchdog.communicate(timeout=_GRACE)
             self._lock.release()
 
 
@@ -164,20 +161,16 @@ def private_base() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not cache.is_absolute():  # the XDG specification does not allow relative paths
         cache = Path(os.path.expanduser("~/.cache"))
-    bases = [cache / "skillcomp" / "work"] if cache.is_absolute() else []
-    bases = [VAR_TMP / f"skillcomp-{os.getuid()}", *bases] if VAR_TMP.is_dir() else bases
-    return next(filter(_is_made_private, bases), Path(tempfile.gettempdir()))
-
-
-def _is_made_private(base: Path) -> bool:
-    try:
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if base.is_symlink() or base.stat().st_uid != os.getuid():
-            return False
-        base.chmod(0o700)
-    except OSError:
-        return False
-    return os.access(base, os.W_OK)
+    bases = [VAR_TMP / f"skillcomp-{os.getuid()}"] if VAR_TMP.is_dir() else []
+    bases += [cache / "skillcomp" / "work"] if cache.is_absolute() else []
+    for base in bases:
+        with contextlib.suppress(OSError):
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not base.is_symlink() and base.stat().st_uid == os.getuid():
+                base.chmod(0o700)
+                if os.access(base, os.W_OK):
+                    return base
+    return Path(tempfile.gettempdir())
 
 
 @contextlib.contextmanager
@@ -186,7 +179,7 @@ def case_folder(base: Path | None = None) -> Iterator[Path]:
 
     The folder is below `base` (default: the temporary directory) and is removed at the end.
     """
-    base = (Path(tempfile.gettempdir()) if base is None else base).resolve()
+    base = Path(base or tempfile.gettempdir()).resolve()
     root = _roots.get(base)
     if root is None or root.pid != os.getpid() or not root.folder.exists():
         root = _roots[base] = _TemporaryRoot(base)
@@ -209,41 +202,26 @@ def _remove_tree(folder: Path) -> None:
 
 async def run_program(
     command: Sequence[str],
+    given: bytes,
     environment: Mapping[str, str],
     folder: Path,
     timeout: float,
     limits: Limits | None = None,
 ) -> Ran:
-    """Run a command in a `case_folder`, with ``io/in`` as its input, then end its process group."""
-    begun = time.monotonic()
-    # Use files instead of pipes, because a surviving child process would keep a pipe open. The
-    # files have no name, so only programs that inherit them can write to them.
-    with (
-        tempfile.TemporaryFile(dir=folder / "io") as stdout,
-        tempfile.TemporaryFile(dir=folder / "io") as stderr,
-    ):
-        streams = (stdout, stderr)
-        code, excess = await _exit_code(
-            command, environment, folder, streams, begun + timeout, limits or Limits(MAX_FILE)
-        )
-        seconds = time.monotonic() - begun
-        output, complaint = map(_decoded_text, streams)
-        return Ran(output, complaint, code, seconds, any(map(_is_long, streams)), excess)
+    """Run a command in the folder ``work`` of a `case_folder`, then end its process group.
 
-
-async def _exit_code(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    folder: Path,
-    streams: Sequence[IO[bytes]],
-    deadline: float,
-    limits: Limits,
-) -> tuple[int | str | None, str]:
-    """Run a program; return its exit code (None after a timeout) and the limit it exceeded.
-
-    A program that writes too much output is ended. The code is a text if it cannot be started.
+    The command reads `given` from its standard input and gets only the variables in `environment`.
     """
-    with (folder / "io" / "in").open("rb") as stdin:
+    limits = limits or Limits(MAX_FILE)
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        # Use files instead of pipes, because a surviving child process would keep a pipe open. The
+        # files have no name, so only programs that inherit them can write to them.
+        stdin, *streams = [
+            stack.enter_context(tempfile.TemporaryFile(dir=folder / "io")) for _ in range(3)
+        ]
+        stdin.write(given)
+        stdin.seek(0)
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -255,7 +233,8 @@ async def _exit_code(
                 start_new_session=True,
             )
         except OSError as error:
-            return f"{command[0]} cannot be started: {error.strerror}", ""
+            why = f"{command[0]} cannot be started: {error.strerror}"
+            return Ran("", "", why, time.monotonic() - begun)
         watchdog = _roots[folder.parents[1]]
         watchdog.watch("+", process.pid)
         # Limit the size of the files that the program writes; only Linux can do this from outside.
@@ -263,25 +242,34 @@ async def _exit_code(
             import resource
 
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limits.max_file, limits.max_file))
+        code, excess = None, ""
         try:
-            while (seconds := deadline - time.monotonic()) > 0:
-                look = LOOK if limits.memory is None else LOOK_CLOSELY
+            while code is None and (left := begun + timeout - time.monotonic()) > 0:
                 with contextlib.suppress(TimeoutError):
-                    return await asyncio.wait_for(process.wait(), min(look, seconds)), ""
-                excess = _excess_of_all(process.pid, limits)
-                if excess or any(map(_is_long, streams)):
-                    await _end_group(process)
+                    code = await asyncio.wait_for(process.wait(), min(LOOK, left))
+                    continue
+                excess = _excess_of_output(streams) or _excess_of_all(process.pid, limits)
                 if excess:
-                    return process.returncode, excess
-            return process.returncode, ""
+                    await _end_group(process)
+                    code = process.returncode
         finally:
             await _end_group(process)
             watchdog.watch("-", process.pid)
+        seconds = time.monotonic() - begun
+        excess = excess or _excess_of_output(streams)
+        output, complaint = map(_decoded_text, streams)
+        return Ran(output, complaint, code, seconds, excess)
+
+
+def _excess_of_output(streams: Sequence[IO[bytes]]) -> str:
+    if all(os.fstat(stream.fileno()).st_size <= MAX_OUTPUT for stream in streams):
+        return ""
+    return f"the program wrote more than {MAX_OUTPUT // 1_000_000} MB"
 
 
 def _excess_of_all(pid: int, limits: Limits) -> str:
     """Describe the limit that the processes of a program exceed together; empty if none."""
-    if limits.memory is None or limits.cpu is None:
+    if limits.memory is None:
         return ""
     upper, cpu, nameless, pids = 0, 0.0, dict[int, int](), list[int]()
     with contextlib.suppress(psutil.Error):
@@ -308,14 +296,9 @@ def _share_of_memory(pid: int) -> int:
 
     If the system does not report this part, shared memory is left out.
     """
-    try:
-        counts = _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text())
-    except ProcessLookupError:
-        return 0
-    except OSError:
-        counts = []
-    if counts:
-        return sum(map(int, counts)) << 10
+    with contextlib.suppress(OSError):
+        if counts := _SHARES.findall(Path(f"/proc/{pid}/smaps_rollup").read_text()):
+            return sum(map(int, counts)) << 10
     with contextlib.suppress(psutil.Error):
         usage = psutil.Process(pid).memory_info()
         return int(usage.rss) - int(getattr(usage, "shared", 0))
@@ -336,26 +319,18 @@ def _nameless_files(pid: int) -> dict[int, int]:
 
 def _decoded_text(stream: IO[bytes]) -> str:
     stream.seek(0)
-    text = stream.read(MAX_OUTPUT + _CUT).decode("utf-8", "replace")
-    return redacted_start(text, len(text) - _CUT) if _is_long(stream) else text
-
-
-def _is_long(stream: IO[bytes]) -> bool:
-    return os.fstat(stream.fileno()).st_size > MAX_OUTPUT
+    data = stream.read(MAX_OUTPUT + _CUT)
+    text = data.decode("utf-8", "replace")
+    return redacted_start(text, len(text) - _CUT) if len(data) > MAX_OUTPUT else text
 
 
 async def _end_group(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        _send_signal(process.pid, signal.SIGTERM)
+    """Ask the processes of a group to end, and kill them if they take too long."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _GRACE)
-    _send_signal(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
-def _send_signal(group: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
 
 
 def keep_files(work: Path, folder: Path, ran: Ran) -> None:
@@ -416,3 +391,31 @@ def files_left(folder: Path) -> list[str] | None:
     """Return the names of the files that a program left; None if ``left.json`` cannot be read."""
     names = json_or_none(folder / LEFT)
     return names if isinstance(names, list) else None
+
+
+@contextlib.contextmanager
+def lent_users() -> Iterator[list[int]]:
+    """Yield two unused user ids (none unless run by root); at the end, kill their processes."""
+    if sys.platform != "linux" or os.getuid() != 0:
+        yield []
+        return
+    users = random.SystemRandom().sample(USERS, 2)
+    while any(processes(users)):
+        users = random.SystemRandom().sample(USERS, 2)
+    try:
+        yield users
+    finally:
+        last = time.monotonic() + _GRACE
+        while (left := list(processes(users))) and time.monotonic() < last:
+            for process in left:
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+            psutil.wait_procs(left, timeout=0.01)
+
+
+def processes(users: Collection[int]) -> Iterator[psutil.Process]:
+    """Yield the processes of some users that are not zombies."""
+    for process in psutil.process_iter(["uids", "status", "num_threads"]):
+        is_zombie = process.info["status"] == psutil.STATUS_ZOMBIE
+        if not is_zombie and not set(process.info["uids"] or ()).isdisjoint(users):
+            yield process

@@ -1,53 +1,57 @@
-"""Agents that call a model through an SDK: their base class, and OpenAI-compatible services.
+"""Agents that call a model through an SDK: Claude, and OpenAI-compatible services.
 
-It makes one client per event loop, lets calls wait until the prompt cache is filled, and reports
-the keys of clients as secrets. The SDK repeats failed calls, waits between the tries and applies
-the time limit.
+Their base class makes one client per event loop, reports the keys of clients as secrets, and makes
+a reply of whatever the service answers. The SDK repeats failed calls, waits between the tries and
+applies the time limit. An SDK is imported when an agent is made.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import time
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from functools import cache, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, get_args
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel
+from pydantic import BaseModel, NonNegativeInt
 
 from skillcomp.errors import AgentError, extra_imports, require_known, without_control
-from skillcomp.io.event_streams import ENDED, STOPPED
+from skillcomp.io.event_streams import ENDED, STOPPED, whole_number
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.live.agents.agent import (
+    LONGEST_WAIT,
     MAX_ERROR,
-    UNREADABLE,
+    Asked,
     BaseAgent,
-    Cell,
+    Effort,
     JsonMode,
     Reply,
+    Thinking,
     cost_fields,
     family_of,
     host_of,
-    raw_text,
     redacted_reply,
     settings_json,
     skill_block,
     unreadable,
+    whole_hash,
 )
 from skillcomp.live.concurrency import StoppedError, interruption
 from skillcomp.pricing import Price
-from skillcomp.records import Skill
 
 if TYPE_CHECKING:
+    import anthropic
     from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletion
 
@@ -55,7 +59,9 @@ if TYPE_CHECKING:
 MAX_RETRIES = 5
 # statuses for a wrong key, no money, no permission and an unknown model
 _FATAL_STATUS = frozenset({401, 402, 403, 404})
-NO_KEY = "not-needed"  # A local server needs no key, but the class of the client requires one.
+# A local server needs no key, but the class of the client requires one; it is too short for a
+# secret.
+NO_KEY = "no-key"
 # A 429 error with one of these words in its code means that the account has no money left, so
 # waiting does not help.
 _SPENT = ("spend_limit", "insufficient_quota", "billing")
@@ -65,20 +71,15 @@ class UnreadableReplyError(AgentError):
     """The service responded with HTTP status 200, but the response is not a model's answer."""
 
 
-def _status_code(error: BaseException) -> int | None:
-    code = getattr(error, "status_code", None)
-    return code if isinstance(code, int) else None
-
-
 def error_text(error: BaseException) -> str:
     """Return class, status and message of an error as one text."""
-    status = _status_code(error)
-    head = type(error).__name__ if status is None else f"{type(error).__name__} {status}"
+    status = getattr(error, "status_code", "")
+    head = f"{type(error).__name__} {status}".strip()
     sent = _request_headers(error)
     # keys in the headers of a failed call are secrets, too
     for name, header in (("API_KEY", "x-api-key"), ("AUTHORIZATION", "authorization")):
         key = str(sent.get(header, "")).removeprefix("Bearer ")
-        if key != NO_KEY and redact(key) == key:
+        if redact(key) == key:
             hide({name: key})
     text = f"{head}: {getattr(error, 'api_message', None) or error}"
     return without_control(redacted_start(text, MAX_ERROR))
@@ -95,13 +96,14 @@ def _request_headers(error: BaseException) -> Mapping[str, Any]:
 def failed_reply(error: BaseException, *, seconds: float, settings: str) -> Reply:
     """Return a reply that records a call which ended in an error."""
     codes = [getattr(error, name, None) for name in ("error_code", "code", "type")]
-    is_spent = any(word in str(code) for code in codes if code for word in _SPENT)
+    is_spent = any(word in str(code) for code in codes for word in _SPENT)
+    status = getattr(error, "status_code", None)
     # every further call would fail, too
-    fatal = is_spent or _status_code(error) in _FATAL_STATUS
+    fatal = is_spent or status in _FATAL_STATUS
     headers = getattr(getattr(error, "response", None), "headers", None)
     # The classes of the two SDKs have no common base and may not be installed, so compare names.
     names = [cls.__name__ for cls in type(error).__mro__]
-    is_timeout = "APITimeoutError" in names or _status_code(error) in (408, 504)
+    is_timeout = "APITimeoutError" in names or status in (408, 504)
     return Reply(
         status="timeout" if is_timeout else "error",
         wait_seconds=None if fatal or headers is None else retry_after(headers),
@@ -156,44 +158,56 @@ class CacheGate:
     def __init__(self, seconds: float) -> None:
         self._alive = seconds * _MARGIN
         self._until: defaultdict[str, float] = defaultdict(float)
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # a lock belongs to the event loop that first used it
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, defaultdict[str, asyncio.Lock]]
+        self._locks = WeakKeyDictionary()
 
-    def is_open(self, prefix: str) -> bool:
-        """Return whether calls with this prefix may pass without waiting."""
+    async def reply(self, prefix: str, call: Callable[[], Awaitable[Reply]]) -> Reply:
+        """Make a call once the gate of its prefix is open or the call is the first."""
+        if not self._is_open(prefix):
+            locks = self._locks.setdefault(asyncio.get_running_loop(), defaultdict(asyncio.Lock))
+            async with locks[prefix]:
+                if not self._is_open(prefix):
+                    return await self._open_after(prefix, call)
+        return await self._open_after(prefix, call)
+
+    def _is_open(self, prefix: str) -> bool:
         return self._until[prefix] > time.monotonic()
 
-    def open(self, prefix: str, *, cached: bool) -> None:
-        """Open the gate after a response; `cached` is True if the call read or wrote the cache."""
-        self._until[prefix] = time.monotonic() + self._alive if cached else float("inf")
+    async def _open_after(self, prefix: str, call: Callable[[], Awaitable[Reply]]) -> Reply:
+        reply = await call()
+        now = time.monotonic()
+        if reply.input_tokens is None:  # a failed call may have written the cache
+            self._until[prefix] = max(self._until[prefix], now + 30.0)
+        else:
+            is_cached = reply.cached_tokens or reply.cache_write_tokens
+            self._until[prefix] = now + self._alive if is_cached else float("inf")
+        return reply
 
-    def open_after_failure(self, prefix: str) -> None:
-        """Open the gate for 30 seconds after a failed call, which may have written the cache."""
-        self._until[prefix] = max(self._until[prefix], time.monotonic() + 30.0)
 
-    @asynccontextmanager
-    async def passing(self, prefix: str) -> AsyncIterator[None]:
-        """Wait while the gate of the prefix is closed.
+class _Answer(NamedTuple):
+    """What the two kinds of services tell of an answer.
 
-        The first call passes at once; the caller opens the gate after the response.
-        """
-        if not self.is_open(prefix):
-            async with self._locks[prefix]:
-                if not self.is_open(prefix):
-                    yield
-                    return
-        yield
+    `counts` are those of `cost_fields`; `error` says why the model refused to answer.
+    """
+
+    text: str | None
+    stop: str | None
+    counts: Sequence[Any]
+    error: str | None = None
 
 
 class ServiceAgent(BaseAgent):
-    """Agents that call a model through an SDK: their base class, and OpenAI-compatible services.
+    """Base class of agents that call a model through an SDK.
 
-    A subclass defines how to make the client, the body of a call, and the fields of a `Reply`.
+    A subclass defines how to make the client, the body of a call, and how to read its answer.
     """
 
+    _extra: str  # The extra that brings the SDK.
+    _sdk_name: str
     _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
-    _answer_noun: str  # The noun for an answer in error messages, such as "a message".
-    _id_field = "_request_id"  # The attribute that holds an answer's id if no header does.
+    _parts: str  # The field of an answer that lists its parts.
     _key_placeholder = "a key"  # The text that replaces the key of a client.
 
     def __init__(
@@ -206,10 +220,11 @@ class ServiceAgent(BaseAgent):
         prices: Sequence[Price],
         base_url: str | None,
     ) -> None:
+        self._sdk()
         self.model = model
         self.family = family_of(model)
         self.prices = tuple(prices)
-        self._timeout, self._max_retries = timeout, max_retries
+        self._sdk_options = {"timeout": timeout, "max_retries": max_retries}
         self._own_client = client
         # read the environment only once: the recorded endpoint must be the one that calls go to
         self._base_url = base_url or os.environ.get(self._url_variable) or None
@@ -223,6 +238,10 @@ class ServiceAgent(BaseAgent):
         self._hide_keys(client)
         # The name is a part of the ids of answers, which must be the same when a study resumes.
         self.name = redact(name or model)
+
+    def _sdk(self) -> Any:
+        with extra_imports(self._extra, type(self).__name__):
+            return import_module(self._sdk_name)
 
     def client(self) -> Any:
         """Return the client of the SDK for the running event loop."""
@@ -251,39 +270,45 @@ class ServiceAgent(BaseAgent):
         """Return the body of a call; `texts` (instructions and skill) come before the prompt."""
 
     @abstractmethod
-    async def _send_body(self, body: JsonObject) -> Reply:
-        """Send the body of a call and return the reply."""
+    def _resource(self) -> Any:
+        """Return the part of the client that creates an answer."""
 
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
+    @abstractmethod
+    def _read(self, message: Any) -> _Answer:
+        """Read an answer; a malformed one may raise any error."""
+
+    async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Return the reply to one prompt; see `Agent.ask`."""
-        texts = [text for text in (system, skill_block(skill) if skill else None) if text]
-        return await self._send_body(self._request_body(prompt, texts, schema))
+        skill = about.get("skill")
+        texts = [about.get("system"), skill_block(skill) if skill else None]
+        body = self._request_body(prompt, list(filter(None, texts)), about.get("schema"))
+        return await self._send_body(body)
 
-    @abstractmethod
-    def _is_answer(self, message: Any) -> bool:
-        """Return whether a parsed response has the type and the main fields of an answer."""
+    async def _send_body(self, body: JsonObject) -> Reply:
+        return await self._reply_to(partial(self._resource().with_raw_response.create, **body))
 
-    @abstractmethod
     def _reply_fields(self, message: Any) -> JsonObject:
-        """Return the fields of a `Reply` from an answer; a malformed answer may raise any error."""
+        answer = self._read(message)
+        # a stop reason that is not known means an unfinished answer, so the reply is an error
+        status = "ok" if answer.stop in ENDED else STOPPED.get(answer.stop or "", "error")
+        error = f"stop_reason '{answer.stop}' is not an answer" if status == "error" else None
+        return {
+            "answer": answer.text or ("" if status == "ok" else None),
+            "status": status,
+            "stop_reason": answer.stop,
+            "model": message.model if isinstance(message.model, str) else None,
+            "error": answer.error or error,
+            **cost_fields("the service", message.model, answer.counts, self.prices),
+        }
 
     def _hide_keys(self, client: Any) -> None:
         """Report the keys of a client as secrets; they may come from a profile of the user."""
-        names = {self._key_placeholder: "api_key", "a token": "auth_token"}
-        for placeholder, name in names.items():
-            key = getattr(client, name, None)
-            if isinstance(key, str) and key != NO_KEY:
-                hide({placeholder: key})
-        headers = getattr(client, "_custom_headers", None) or {}
-        hide({name: value for name, value in headers.items() if isinstance(value, str)})
+        keys = {
+            self._key_placeholder: getattr(client, "api_key", None),
+            "a token": getattr(client, "auth_token", None),
+            **(getattr(client, "_custom_headers", None) or {}),
+        }
+        hide({name: key for name, key in keys.items() if isinstance(key, str)})
 
     async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
         """Make one call through the SDK and return the reply, even if the call fails.
@@ -293,41 +318,240 @@ class ServiceAgent(BaseAgent):
         if stop := interruption():
             stop.check()  # the user may have pressed Ctrl-C while CacheGate made the call wait
         begun = time.monotonic()
+        about: JsonObject = {"settings": self.settings}
         raw = None
         try:
             raw = await create()
+            about |= {"n_tries": raw.retries_taken + 1, "seconds": raw.elapsed.total_seconds()}
             message = raw.parse()
             if inspect.isawaitable(message):
                 message = await message
-            if not self._is_answer(message):
-                wrong = f"the service answered with something else than {self._answer_noun}"
-                raise UnreadableReplyError(wrong)
+            ident = raw.request_id or getattr(message, "id", None)
+            about["request_id"] = ident if isinstance(ident, str) else None
+            if not isinstance(getattr(message, self._parts, None), list):
+                raise UnreadableReplyError(
+                    f"the service answered with something else than '{self._parts}'"
+                )
+            reply = Reply(**self._reply_fields(message), **about)
         except StoppedError:
             raise
         except Exception as error:
             self._require_key(error)
-            reply = failed_reply(error, seconds=time.monotonic() - begun, settings=self.settings)
-            if raw is not None:
-                text = raw_text(raw.http_response.content)
-                fields = {"trace": text, "cost_note": UNREADABLE, "n_tries": raw.retries_taken + 1}
-                reply = reply.model_copy(update=fields)
-        else:
-            ident = getattr(message, "_request_id", None) or getattr(message, self._id_field, None)
-            common = {
-                "seconds": raw.elapsed.total_seconds(),
-                "request_id": ident if isinstance(ident, str) else None,
-                "n_tries": raw.retries_taken + 1,
-                "settings": self.settings,
-            }
-            try:
-                reply = Reply(**self._reply_fields(message), **common)
-            except Exception as error:  # the call was paid for, so an unreadable answer is recorded
-                reply = unreadable(error, message, **common)
+            if raw is None:
+                seconds = time.monotonic() - begun
+                reply = failed_reply(error, seconds=seconds, settings=self.settings)
+            else:  # the call was paid for, so an unreadable answer is recorded
+                reply = unreadable(error, raw.http_response.content, **about)
         # a server can return parts of the request, so even a good answer can contain the API key
         return await asyncio.to_thread(redacted_reply, reply)
 
     def _require_key(self, error: Exception) -> None:
         """Raise AgentError if the error shows that the client has no key."""
+
+
+_THINKING = (*get_args(Thinking), "enabled")
+_SECONDS = {"5m": 300.0, "1h": 3600.0}
+_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE")
+
+
+class AnthropicAgent(ServiceAgent):
+    """A Claude model that is called through the official SDK.
+
+    The skill is loaded as a system block that the service caches. The first prompt with a skill is
+    sent alone; the other prompts wait for its reply and then read the cache entry that this first
+    prompt wrote. The SDK repeats failed calls, with growing waits. There are two exceptions: a call
+    ends in an error if the service asks to wait for more than two minutes, and no retry begins
+    after Ctrl-C. The SDK reads the key from the environment.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model in the API.
+    name : str, optional
+        Label of the agent in the frames; by default the model.
+    effort : str, optional
+        ``low``, ``medium``, ``high``, ``xhigh`` or ``max``; by default the model's own effort.
+    thinking : str or dict, optional
+        ``"adaptive"``, ``"disabled"``, ``"between_tools"``, or an object that is sent to the API
+        unchanged. The API refuses values that a model does not support. By default nothing is sent.
+    max_tokens : int, default 16000
+        Limit on the tokens of answer and thinking together; an answer that reaches it is recorded
+        as truncated.
+    cache : bool, default True
+        Whether the service is asked to cache the system blocks.
+    cache_ttl : str, default "5m"
+        How long a cache entry lives after its last use, ``"5m"`` or ``"1h"``.
+    timeout : float, default 600
+        Time limit of one try in seconds, passed to the SDK.
+    max_retries : int, default 5
+        Largest number of tries after the first one, passed to the SDK.
+    base_url : str, optional
+        Another endpoint; by default the environment variable ``ANTHROPIC_BASE_URL``. Its host is
+        recorded in the settings of the agent.
+    client : anthropic.AsyncAnthropic, optional
+        A client to use instead of a new one, with its own time limit and number of retries.
+    prices : sequence of Price, optional
+        Prices to use instead of the list prices.
+
+    Raises
+    ------
+    AgentError
+        If an option has a value that is not allowed.
+
+    Notes
+    -----
+    No temperature and no seed is sent, so answers to the same prompt vary; repeats show how much.
+    A reply with the status refused, truncated or paused is not graded. In
+    :func:`skillcomp.frames.outcomes`, a refused or truncated answer fails, and a paused one is
+    missing.
+    """
+
+    _extra, _sdk_name = "live", "anthropic"
+    _default_host, _url_variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
+    _parts = "content"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        name: str | None = None,
+        effort: Effort | None = None,
+        thinking: Thinking | JsonObject | None = None,
+        max_tokens: int = 16_000,
+        cache: bool = True,
+        cache_ttl: Literal["5m", "1h"] = "5m",
+        timeout: float = 600.0,
+        max_retries: NonNegativeInt = MAX_RETRIES,
+        base_url: str | None = None,
+        client: anthropic.AsyncAnthropic | None = None,
+        prices: Sequence[Price] = (),
+    ) -> None:
+        thinking = {"type": thinking} if isinstance(thinking, str) else thinking
+        for option, value, allowed in (
+            ("effort", effort, get_args(Effort)),
+            ("cache_ttl", cache_ttl, tuple(_SECONDS)),
+            ("thinking", thinking and thinking.get("type"), _THINKING),
+        ):
+            if value is not None:
+                require_known(f"AnthropicAgent: {option}: found", value, allowed, AgentError)
+        if client is not None:
+            client = client.with_middleware(_end_long_retries)
+        super().__init__(model, name, timeout, max_retries, client, prices, base_url)
+        self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
+        self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
+        self._gate = CacheGate(_SECONDS[cache_ttl])
+        self.settings = settings_json(
+            effort=effort or "default",
+            thinking=thinking or "default",
+            max_tokens=max_tokens,
+            cache=cache_ttl if cache else "off",
+            endpoint=self._endpoint,
+        )
+
+    def _make_client(self) -> anthropic.AsyncAnthropic:
+        sdk = self._sdk()
+        try:
+            client: anthropic.AsyncAnthropic = sdk.AsyncAnthropic(
+                base_url=self._base_url,
+                middleware=[_end_long_retries],
+                **self._sdk_options,
+            )
+        except sdk.AnthropicError as error:
+            raise self._no_key_error(error) from None
+        # The endpoint of the client can differ from the recorded endpoint, because of a profile or
+        # of a change in the environment since __init__.
+        if (host := host_of(client.base_url, self._default_host)) != self._host:
+            used, recorded = (name or self._default_host for name in (host, self._host))
+            raise AgentError(
+                f"AnthropicAgent '{self.name}': the environment or its profile leads to "
+                f"'{used}', but the settings of the agent say '{recorded}'; give the endpoint as "
+                "base_url=."
+            )
+        return client
+
+    def _no_key_error(self, error: Exception) -> AgentError:
+        return AgentError(
+            f"AnthropicAgent '{self.name}' has no credentials: {redact(str(error))} Set one of "
+            f"{', '.join(_CREDENTIALS)} in the environment; keys are read from nowhere else."
+        )
+
+    def _require_key(self, error: Exception) -> None:
+        # the SDK notices missing credentials only when it builds the headers of a call
+        if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
+            raise self._no_key_error(error) from None
+
+    def _resource(self) -> Any:
+        return self.client().messages
+
+    def _request_body(
+        self, prompt: str, texts: list[str], schema: type[BaseModel] | None
+    ) -> JsonObject:
+        blocks: list[JsonObject] = [{"type": "text", "text": text} for text in texts]
+        if texts and self._cache:
+            blocks[-1]["cache_control"] = self._cache
+        output: JsonObject = {"effort": self._effort} if self._effort else {}
+        if schema is not None:
+            output["format"] = {"type": "json_schema", "schema": _api_schema(schema)}
+        body = {
+            "model": self.model,
+            "max_tokens": self._max_tokens,
+            "messages": [{"role": "user", "content": prompt}],
+            "system": blocks,
+            "output_config": output,
+            "thinking": self._thinking,
+        }
+        return {name: value for name, value in body.items() if value}
+
+    async def _send_body(self, body: JsonObject) -> Reply:
+        call = partial(super()._send_body, body)
+        if not (self._cache and "system" in body):
+            return await call()
+        head = {k: v for k, v in body.items() if k not in ("messages", "max_tokens")}
+        return await self._gate.reply(whole_hash(json.dumps(head, sort_keys=True)), call)
+
+    def _read(self, message: anthropic.types.Message) -> _Answer:
+        usage, stop, error = message.usage, message.stop_reason, None
+        text = "".join(block.text for block in message.content if block.type == "text")
+        if STOPPED.get(stop or "") == "refused":
+            details = message.stop_details
+            why = (getattr(details, "category", None), getattr(details, "explanation", None))
+            reason = ": ".join(filter(None, why))
+            error = f"refused ({reason})" if reason else "refused"
+        read, write = (
+            getattr(usage, f"cache_{how}_input_tokens", None) or 0 for how in ("read", "creation")
+        )
+        parts: list[Any] = [getattr(usage, "input_tokens", None), read, write]
+        parts = list(map(whole_number, parts))
+        # in the API, input_tokens excludes the tokens that were read from or written to a cache
+        whole = None if None in parts else sum(parts)
+        hour = getattr(getattr(usage, "cache_creation", None), "ephemeral_1h_input_tokens", None)
+        counts = [whole, getattr(usage, "output_tokens", None), read, write, hour or 0]
+        return _Answer(text, stop, counts, error)
+
+
+async def _end_long_retries(
+    request: anthropic.APIRequest, call_next: anthropic.AsyncCallNext
+) -> anthropic.AsyncAPIResponse[Any]:
+    """Make the SDK stop retrying before a wait of more than two minutes, and after Ctrl-C.
+
+    Without this middleware the SDK waits as long as ``retry-after`` asks, even for hours.
+    """
+    stop = interruption()
+    if request.retries_taken and stop is not None:
+        stop.check()
+    response = await call_next(request)
+    is_stopped = stop is not None and stop.reason is not None
+    if is_stopped or (retry_after(response.headers) or 0.0) > LONGEST_WAIT:
+        response.http_response.headers["x-should-retry"] = "false"
+    return response
+
+
+@cache
+def _api_schema(schema: type[BaseModel]) -> JsonObject:
+    # Cache the result, because making the schema takes longer than making the rest of a request.
+    from anthropic import transform_schema
+
+    return transform_schema(schema)
 
 
 class OpenAIAgent(ServiceAgent):
@@ -376,8 +600,9 @@ class OpenAIAgent(ServiceAgent):
         If the extra is not installed or an option has a value that is not allowed.
     """
 
+    _extra = _sdk_name = "openai"
     _default_host, _url_variable = "api.openai.com", "OPENAI_BASE_URL"
-    _answer_noun, _id_field = "choices", "id"
+    _parts = "choices"
 
     def __init__(
         self,
@@ -392,11 +617,10 @@ class OpenAIAgent(ServiceAgent):
         json_mode: JsonMode = "schema",
         options: JsonObject | None = None,
         timeout: float = 600.0,
-        max_retries: int = MAX_RETRIES,
+        max_retries: NonNegativeInt = MAX_RETRIES,
         client: AsyncOpenAI | None = None,
         prices: Sequence[Price] = (),
     ) -> None:
-        _openai_module()
         require_known("OpenAIAgent: json_mode is", json_mode, get_args(JsonMode), AgentError)
         super().__init__(model, name, timeout, max_retries, client, prices, base_url)
         self._key_env, self._needs_key = key_env, not base_url
@@ -418,16 +642,12 @@ class OpenAIAgent(ServiceAgent):
                 f"OpenAIAgent '{self.name}' has no key: set {self._key_env} in the environment; "
                 "keys are read from nowhere else."
             )
-        client: AsyncOpenAI = _openai_module().AsyncOpenAI(
+        client: AsyncOpenAI = self._sdk().AsyncOpenAI(
             api_key=key,
             base_url=self._base_url or f"https://{self._default_host}/v1",
-            timeout=self._timeout,
-            max_retries=self._max_retries,
+            **self._sdk_options,
         )
         return client
-
-    def _is_answer(self, message: Any) -> bool:
-        return bool(getattr(message, "choices", None))
 
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
@@ -442,39 +662,18 @@ class OpenAIAgent(ServiceAgent):
             body["response_format"] = {"type": "json_object"}
         return body
 
-    async def _send_body(self, body: JsonObject) -> Reply:
-        create = self.client().chat.completions.with_raw_response.create
-        return await self._reply_to(partial(create, **body))
+    def _resource(self) -> Any:
+        return self.client().chat.completions
 
-    def _reply_fields(self, message: ChatCompletion) -> JsonObject:
-        choice = message.choices[0]
-        stop, refusal = choice.finish_reason, choice.message.refusal
-        status = "refused" if refusal else "ok" if stop in ENDED else STOPPED.get(stop, "error")
+    def _read(self, message: ChatCompletion) -> _Answer:
+        choice, usage = message.choices[0], message.usage
         text: Any = choice.message.content
         # some servers send a list of parts; the parts of type text are the answer
         if isinstance(text, list):
             text = "".join(part["text"] for part in text if part["type"] == "text")
-        return {
-            "answer": text or refusal or ("" if status == "ok" else None),
-            "status": status,
-            "stop_reason": "refusal" if refusal else stop,
-            "model": message.model or None,
-            "error": f"finish_reason '{stop}' is not an answer" if status == "error" else None,
-            **self._usage_fields(message),
-        }
-
-    def _usage_fields(self, completion: ChatCompletion) -> JsonObject:
-        usage = completion.usage
-        if usage is None:
-            return {"cost_note": "the endpoint reports no usage"}
+        refusal = choice.message.refusal
         details = getattr(usage, "prompt_tokens_details", None)
         counts = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
         parts = ("cached_tokens", "cache_write_tokens")
         counts += [getattr(details, name, None) or 0 for name in parts]
-        return cost_fields("the endpoint", completion.model, counts, self.prices)
-
-
-def _openai_module() -> Any:
-    with extra_imports("openai", "OpenAIAgent"):
-        import openai
-    return openai
+        return _Answer(text or refusal, "refusal" if refusal else choice.finish_reason, counts)

@@ -6,16 +6,13 @@ Replies are parsed and checked by rules, and words that reveal an answer's condi
 from __future__ import annotations
 
 import html
-import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
-
-from pydantic import BaseModel, ValidationError
+from typing import Any, Unpack
 
 from skillcomp.errors import GraderError, plural, require_whole, shortened
 from skillcomp.grading_rules import (
@@ -29,26 +26,26 @@ from skillcomp.grading_rules import (
     overlap_record,
     shared_with_skill,
 )
-from skillcomp.io.files import decode, read_own, whole_content
-from skillcomp.live.agents.agent import Agent, Reply, first_fault
+from skillcomp.io.files import decode, read_own
+from skillcomp.live.agents.agent import Agent, Reply
 from skillcomp.live.graders.grader import (
     COMPARATOR,
     BaseGrader,
-    ComparisonReply,
     Grading,
     ImpressionReply,
-    ItemReply,
     Judged,
     Place,
     ReplyForm,
     ReportReply,
     Style,
+    Without,
     answer_of,
     ask_until_read,
-    blind,
     dimension_of,
     grader_prompt,
     grader_version,
+    item_of,
+    read_json,
     read_template,
     reply_schema,
     switched_off,
@@ -56,8 +53,6 @@ from skillcomp.live.graders.grader import (
 )
 from skillcomp.records import Attempt, Case, Check, PairwiseJudgement, Skill
 
-_M = TypeVar("_M", bound=BaseModel)
-_I = TypeVar("_I", bound=ItemReply)
 _MAX_SHOWN = 5
 
 # Phrases that reveal the condition. Without the skill, an answer may say that it does not know a
@@ -84,25 +79,26 @@ def judge(
     text: str,
     *,
     style: Style,
+    case: Case,
     item: str,
-    checks: Sequence[Check],
     answer: str,
     overlap: Sequence[str] | None = (),
     reply: ReplyForm = "plain",
-    dimension: str = "none",
     without: Sequence[str] = (),
 ) -> tuple[dict[str, Judged], list[str]]:
     """Return the verdicts in a reply by check_id, and the problems of the reply.
 
     If the reply has a problem, no verdicts are returned. A reply in the JSON format of the
-    comprehension report must also give the `dimension` of the case, the kind of each check and the
+    comprehension report must also give the dimension of the case, the kind of each check and the
     result of the overlap check. If the overlap check failed, the reply must list the shared
     n-grams.
     """
     parsed, problem = read_json(text, reply_schema(style, reply))
     if parsed is None:
         return {}, [problem]
+    checks = case.checks
     if isinstance(parsed, ReportReply):
+        dimension = dimension_of(case)
         kinds = {check.check_id: check.check_kind for check in checks}
         own = parsed.verbatim_overlap_check
         problems = [] if str(parsed.case_id) == item else [f"case_id must be '{item}'."]
@@ -124,9 +120,9 @@ def judge(
     problems += _id_problems([row.id for row in parsed.behavior_verdicts], checks)
     if problems:
         return {}, problems
+    passed = {row.id: row.verdict == "PASS" for row in parsed.behavior_verdicts}
     if isinstance(parsed, ImpressionReply):
-        marks = {row.id: row.verdict for row in parsed.behavior_verdicts}
-        return {c.check_id: Judged(marks[c.check_id] == "PASS") for c in checks}, []
+        return {check.check_id: Judged(passed[check.check_id]) for check in checks}, []
     rows = {row.id: row for row in parsed.behavior_verdicts}
     dimension_passed = parsed.dimension_verdict == "PASS"
     judged = {}
@@ -137,60 +133,28 @@ def judge(
         if normalise_quote(quote) not in normalise_quote(answer):
             quote = row.evidence_quote
         verdict = Judged(
-            passed=row.verdict == "PASS",
-            evidence_quote=quote,
-            rationale=row.rationale,
-            borderline=row.verdict == "PASS" and hedges(row.rationale, HEDGES_ON_PASS) is not None,
+            passed[row.id],
+            quote,
+            row.rationale,
+            borderline=passed[row.id] and hedges(row.rationale, HEDGES_ON_PASS) is not None,
             dimension_passed=dimension_passed,
         )
         problems += _broken_rules(check, verdict, answer, style, overlap, without)
-        judged[check.check_id] = verdict
-    if dimension_passed != all(verdict.passed for verdict in judged.values()):
+        judged[row.id] = verdict
+    if dimension_passed != all(passed.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])
 
 
-def read_item(
-    text: str, schema: type[_I], item: str, fault: Callable[[_I], str]
-) -> tuple[_I | None, list[str]]:
-    """Return the parsed reply about an item (None if unusable), and its problems.
-
-    `fault` returns what is wrong with a reply that fits the schema; an empty text if nothing is.
-    """
-    parsed, problem = read_json(text, schema)
-    if parsed is None:
-        return None, [problem]
-    wrong_item = "" if parsed.item == item else f"item must be '{item}'."
-    problems = list(filter(None, (wrong_item, fault(parsed))))
-    return (None if problems else parsed), problems
-
-
-def read_json(text: str, schema: type[_M]) -> tuple[_M | None, str]:
-    """Parse the JSON object in a reply; return (object, "") or, if that fails, (None, problem)."""
-    start, end = text.find("{"), text.rfind("}")
-    text = text[start : end + 1] if start >= 0 else text
-    try:
-        content = whole_content(json.loads(text))
-    except (ValueError, RecursionError):
-        return None, "The reply must be one JSON object."
-    try:
-        return schema.model_validate(content, strict=True), ""
-    except ValidationError as error:
-        fault = first_fault(error, "the object")
-        return None, f"The JSON does not fit the schema: {fault}."
-
-
 def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:
-    expected = [check.check_id for check in checks]
     count = Counter(ids)
-    missing = [name for name in expected if name not in count]
-    twice = [name for name in expected if count[name] > 1]
+    expected = [check.check_id for check in checks]
     # Unknown ids are free text, so do not repeat them in the next prompt, which lists the problems.
     strange = sum(name not in expected for name in ids)
     problems = []
-    if missing:
+    if missing := [name for name in expected if not count[name]]:
         problems.append(f"RULE-9: no verdict for {shortened(missing, _MAX_SHOWN)}.")
-    if twice:
+    if twice := [name for name in expected if count[name] > 1]:
         problems.append(f"RULE-1: more than one verdict for {shortened(twice, _MAX_SHOWN)}.")
     if strange:
         problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
@@ -314,12 +278,11 @@ def read_reply(
     judged, problems = judge(
         text,
         style="forced",
+        case=case,
         item=item,
-        checks=case.checks,
         answer=answer,
         overlap=shared,
         reply="report",
-        dimension=dimension_of(case),
     )
     who = BaseGrader()
     who.name, who.model, who.family, who.version = grader, model, family, version
@@ -406,14 +369,14 @@ class ComprehensionGrader(BaseGrader):
         style: Style = "forced",
         name: str | None = None,
         ngram: int = 6,
-        without: Sequence[str] = (),
+        without: Sequence[Without] = (),
         reply: ReplyForm = "plain",
         template: str | Path | None = None,
     ) -> None:
         require_whole("ngram", ngram, GraderError)
         off = switched_off(without, style)
         own = read_template(template) if template is not None else None
-        if own is not None and any(name.startswith("RULE") for name in set(off) - {"RULE-6"}):
+        if own is not None and {"RULE-1", "RULE-3", "RULE-9"}.intersection(off):
             raise GraderError(
                 "without: a template of one's own says by itself which rules it tells; allowed "
                 "with template=: RULE-6, concept_field, expected_reasoning."
@@ -463,27 +426,22 @@ class ComprehensionGrader(BaseGrader):
         GraderError
             If there is no answer to grade, or if the case or the skill is not that of the attempt.
         """
-        answer = answer_of(attempt, case, skill)
-        item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
+        answer, item = answer_of(attempt, case, skill), item_of(attempt, place)
         shared = self.overlap(answer, case, skill)
-        same = {**self._form, "item": item, "answer": answer, "overlap": shared}
+        same = {**self._form, "case": case, "item": item, "answer": answer, "overlap": shared}
         prompt = partial(
-            grader_prompt,
-            case=case,
-            skill=skill,
-            ngram=self._ngram,
-            template=self._template,
-            **same,
+            grader_prompt, skill=skill, ngram=self._ngram, template=self._template, **same
         )
-        read = partial(judge, checks=case.checks, dimension=dimension_of(case), **same)
         schema = reply_schema(self.style, self._form["reply"])
-        judged, replies, problems = await ask_until_read(self.agent, prompt, schema, read)
+        judged, replies, problems = await ask_until_read(
+            self.agent, prompt, schema, partial(judge, **same)
+        )
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
             about["overlap"] = overlap_record(shared, n=self._ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         telltale = gives_condition_away(answer)
-        return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)
+        return Grading(verdicts, tuple(replies), tuple(problems), telltale)
 
 
 def _require_version(grader: str, version: str | None, present: str) -> None:
@@ -592,36 +550,21 @@ class PairwiseGrader(BaseGrader):
         """
         texts = [answer_of(attempt, case, done="compared") for attempt in (first, second)]
         telltale = next(filter(None, map(gives_condition_away, texts)), None)
-        prompt = partial(
-            COMPARATOR.about, question=case.prompt, item=item, first=texts[0], second=texts[1]
+        reply, replies, problems = await COMPARATOR.ask(
+            self.agent, item, question=case.prompt, first=texts[0], second=texts[1]
         )
-        reply, replies, problems = await ask_until_read(
-            self.agent, prompt, COMPARATOR.reply, partial(read_comparison, item=item)
-        )
-        if reply is None:
-            return Comparison(None, tuple(replies), tuple(problems), telltale)
-        place = None if reply.better == "tie" else int(reply.better)
-        judgement = PairwiseJudgement(
-            skill=first.skill,
-            case_id=case.case_id,
-            grader=self.name,
-            order=order,
-            first=first.attempt_id,
-            second=second.attempt_id,
-            winner=None if place is None else (first, second)[place - 1].attempt_id,
-            winner_position=place,
-            grader_model=replies[-1].model or self.model,
-            grader_family=self.family,
-            grader_version=self.version,
-            rationale=reply.rationale,
-        )
-        return Comparison(judgement, tuple(replies), (), telltale)
-
-
-def read_comparison(text: str, item: str) -> tuple[ComparisonReply | None, list[str]]:
-    """Return the parsed reply to a comparison (None if unusable), and its problems."""
-
-    def fault(reply: ComparisonReply) -> str:
-        return "" if reply.rationale.strip() else "The rationale is empty."
-
-    return read_item(text, COMPARATOR.reply, item, fault)
+        judgement = None
+        if reply is not None:
+            place = None if reply.better == "tie" else int(reply.better)
+            judgement = PairwiseJudgement(
+                **self.identity(replies),
+                skill=first.skill,
+                case_id=case.case_id,
+                order=order,
+                first=first.attempt_id,
+                second=second.attempt_id,
+                winner=None if place is None else (first, second)[place - 1].attempt_id,
+                winner_position=place,
+                rationale=reply.rationale,
+            )
+        return Comparison(judgement, tuple(replies), tuple(problems), telltale)

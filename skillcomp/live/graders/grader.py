@@ -12,21 +12,22 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, get_args
 
 import jinja2
-from pydantic import AliasChoices, BaseModel, Field
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from skillcomp.errors import GraderError, require_known
-from skillcomp.io.files import JsonObject, decode, read_own
+from skillcomp.io.files import JsonObject, decode, read_own, whole_content
 from skillcomp.live.agents.agent import (
     Agent,
     Attribute,
     Cell,
     Reply,
     escape,
+    first_fault,
     short_hash,
     whole_hash,
 )
@@ -77,6 +78,10 @@ class ItemReply(Record):
 
     item: str
 
+    def fault(self) -> str:
+        """Return what is wrong with a reply that fits the schema; an empty text if nothing is."""
+        return ""
+
 
 class EvidenceReply(ItemReply):
     """What a grader of style ``forced`` or ``evidence`` answers about one item."""
@@ -120,6 +125,10 @@ class ComparisonReply(ItemReply):
     rationale: str
     better: Literal["1", "2", "tie"]
 
+    def fault(self) -> str:
+        """Say that the rationale is empty."""
+        return "" if self.rationale.strip() else "The rationale is empty."
+
 
 class RubricReply(ItemReply):
     """What a grader answers that scores one item by a rubric; no bounds, which services refuse."""
@@ -127,7 +136,12 @@ class RubricReply(ItemReply):
     rationale: str = Field(validation_alias=AliasChoices("rationale", "reason"))
     score: float
 
+    def fault(self) -> str:
+        """Say that the score is out of range; NaN is not in the range either."""
+        return "" if 0 <= self.score <= 1 else "score must be a number from 0 to 1."
 
+
+_M = TypeVar("_M", bound=BaseModel)
 _R = TypeVar("_R", bound=ItemReply)
 Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
 
@@ -160,6 +174,10 @@ def template_text(name: str) -> str:
     return _LOADER.get_source(_TEMPLATES, name)[0]
 
 
+def _prompt_hash(reply: type[BaseModel], *parts: str) -> str:
+    return short_hash(*parts, json.dumps(reply.model_json_schema(), sort_keys=True))
+
+
 def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
     """Return the pydantic model of a reply for a grader style and a JSON format."""
     require_known("reply: found", reply, get_args(ReplyForm), GraderError)
@@ -181,12 +199,11 @@ def grader_version(
     template: str | None = None,
 ) -> str:
     """Return the hash of a prompt and its reply schema, followed by the names of parts left out."""
-    schema = json.dumps(reply_schema(style, reply).model_json_schema(), sort_keys=True)
     rules = template_text(f"grader-{style}.j2") if template is None else template
     parts = [rules, template_text(_CASE)]
     if template is not None or reply == "report":
         parts += [reply, style]
-    version = short_hash(*parts, schema)
+    version = _prompt_hash(reply_schema(style, reply), *parts)
     return "-no-".join([_FIRST_NAMES.get(version, version), *without])
 
 
@@ -271,7 +288,6 @@ def grader_prompt(
 
     concept = skill.concept.get(case.concept_field or "")
     data = {
-        "item": Attribute(item),
         "dimension": dimension_of(case),
         "concept_name": Attribute(case.concept_field or ""),
         "concept_field": unless_left_out("concept_field", concept),
@@ -290,10 +306,14 @@ def grader_prompt(
         ],
         "with_evidence": not impression,
         "reply": reply,
-        "problems": list(problems),
+        "skill_body": skill.body,
+        "without": without,
+        "n_rules": _COUNTED[len([name for name in _RULES if name not in without])],
     }
-    text = _TEMPLATES.get_template(_CASE).render(data)
+    own = BlindPrompt(f"grader-{style}.j2", _CASE, ItemReply)
+    prompt = own.about(item=item, problems=problems, **data)
     if template is not None:
+        text = prompt.user
         blocks = {"skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"}
         for name, tag in _BLOCKS.items():
             if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
@@ -301,9 +321,7 @@ def grader_prompt(
         # look for the last "# OUTPUT" line, because the data before it may contain such a line, too
         blocks["output"] = text[text.rindex("\n# OUTPUT\n") + 1 :]
         return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
-    n_rules = _COUNTED[len([name for name in _RULES if name not in without])]
-    rules = _TEMPLATES.get_template(f"grader-{style}.j2")
-    return GraderPrompt(rules.render(skill_body=skill.body, without=without, n_rules=n_rules), text)
+    return prompt
 
 
 @dataclass(frozen=True)
@@ -317,14 +335,30 @@ class BlindPrompt(Generic[_R]):
     @cached_property
     def version(self) -> str:
         """Hash of the templates and of the reply schema."""
-        schema = json.dumps(self.reply.model_json_schema(), sort_keys=True)
-        return short_hash(template_text(self.rules), template_text(self.case), schema)
+        return _prompt_hash(self.reply, *map(template_text, (self.rules, self.case)))
 
-    def about(self, *, item: str, problems: Sequence[str] = (), **data: str) -> GraderPrompt:
-        """Build the prompt about one item; `data` holds the values for the template, by name."""
-        make = _TEMPLATES.get_template
-        user = make(self.case).render(data, item=Attribute(item), problems=list(problems))
-        return GraderPrompt(system=make(self.rules).render(), user=user)
+    def about(self, *, item: str, problems: Sequence[str] = (), **data: Any) -> GraderPrompt:
+        """Build the prompt about one item; `data` holds the values for the templates, by name."""
+        data |= {"item": Attribute(item), "problems": list(problems)}
+        return GraderPrompt(
+            *(_TEMPLATES.get_template(n).render(data) for n in (self.rules, self.case))
+        )
+
+    def read(self, text: str, item: str) -> tuple[_R | None, list[str]]:
+        """Return the parsed reply about an item (None if unusable), and its problems."""
+        parsed, problem = read_json(text, self.reply)
+        if parsed is None:
+            return None, [problem]
+        wrong_item = "" if parsed.item == item else f"item must be '{item}'."
+        problems = list(filter(None, (wrong_item, parsed.fault())))
+        return (None if problems else parsed), problems
+
+    async def ask(
+        self, agent: Agent, item: str, **data: str
+    ) -> tuple[_R | None, list[Reply], list[str]]:
+        """Ask a model about an item; see `ask_until_read`."""
+        prompt, read = partial(self.about, item=item, **data), partial(self.read, item=item)
+        return await ask_until_read(agent, prompt, self.reply, read)
 
 
 COMPARATOR = BlindPrompt("comparator.j2", "comparator-case.j2", ComparisonReply)
@@ -439,15 +473,21 @@ class BaseGrader:
         if self.agent is not None:
             await self.agent.aclose()
 
+    def identity(self, replies: Sequence[Reply] = ()) -> JsonObject:
+        """Return the name, model, family and version of the grader, as results record them."""
+        return {
+            "grader": self.name,
+            "grader_model": (replies[-1].model if replies else None) or self.model,
+            "grader_family": self.family,
+            "grader_version": self.version,
+        }
+
     def about(self, attempt: Attempt, place: Place, replies: Sequence[Reply] = ()) -> JsonObject:
         """Return the fields that all verdicts on one answer share."""
         return {
             "attempt_id": attempt.attempt_id,
-            "grader": self.name,
+            **self.identity(replies),
             "grader_kind": self.kind,
-            "grader_model": (replies[-1].model if replies else None) or self.model,
-            "grader_family": self.family,
-            "grader_version": self.version,
             "graded_at": datetime.now(UTC),
             "order": 1,
             **place,
@@ -529,6 +569,21 @@ async def ask_until_read(
     return result, replies, problems
 
 
+def read_json(text: str, schema: type[_M], *, strict: bool = True) -> tuple[_M | None, str]:
+    """Parse the JSON object in a reply; return (object, "") or, if that fails, (None, problem)."""
+    start, end = text.find("{"), text.rfind("}")
+    text = text[start : end + 1] if start >= 0 else text
+    try:
+        content = whole_content(json.loads(text))
+    except (ValueError, RecursionError):
+        return None, "The reply must be one JSON object."
+    try:
+        return schema.model_validate(content, strict=strict), ""
+    except ValidationError as error:
+        fault = first_fault(error, "the object")
+        return None, f"The JSON does not fit the schema: {fault}."
+
+
 def on_check(check: Check, position: int, about: Mapping[str, Any], **outcome: Any) -> Verdict:
     """Build the verdict on one check of an answer.
 
@@ -589,9 +644,8 @@ def verdicts_of(
 
 def cost_of(replies: Sequence[Reply]) -> float | None:
     """Return the total cost of replies in US dollars; None if any cost is unknown."""
-    costs = [reply.cost_usd for reply in replies]
-    recorded = [cost for cost in costs if cost is not None]
-    return sum(recorded) if len(recorded) == len(costs) else None
+    costs = [reply.cost_usd for reply in replies if reply.cost_usd is not None]
+    return sum(costs) if len(costs) == len(replies) else None
 
 
 def failure(reply: Reply) -> VerdictStatus:
@@ -645,6 +699,11 @@ def answer_of(
             f"'{attempt.skill}'; given were case '{case.case_id}' and skill '{slug}'."
         )
     return attempt.answer
+
+
+def item_of(attempt: Attempt, place: Place) -> str:
+    """Return the blind name under which a grader sees an answer."""
+    return place.get("item") or whole_hash(0, attempt.attempt_id)[-ITEM_LENGTH:]
 
 
 class Blind(NamedTuple):

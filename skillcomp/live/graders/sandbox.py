@@ -19,6 +19,7 @@ There is no limit on the bandwidth of memory and disk or on the number of runs a
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import os
@@ -30,17 +31,26 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from skillcomp.errors import GraderError, missing_package
-from skillcomp.live.agents.process import Limits, Ran, case_folder, run_program
+from skillcomp.live.agents.process import (
+    USERS,
+    Limits,
+    Ran,
+    case_folder,
+    lent_users,
+    processes,
+    run_program,
+)
 from skillcomp.live.concurrency import run_sync
 
 # Limits of a run: memory of all processes together in bytes, size of one file in bytes, number of
@@ -51,17 +61,19 @@ MEMORY, FILE, PROCESSES, OPEN = 2 << 30, 16 << 20, 64, 256
 # limits above first: only then is the reason known.
 TASKS, KERNEL_MEMORY = PROCESSES + 8, MEMORY + (MEMORY >> 2)
 DISK = 64 << 20  # Maximum number of bytes in each folder to which a sandboxed program may write.
-USERS = range(61184, 65520)  # User ids that operating systems leave unassigned.
-_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
+# Folders and files of the system that a sandbox has, where they exist.
+_SYSTEM = (
+    *("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin"),
+    *("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives"),
+)
 # the parts of Python's folder that a run needs
 _PYTHON = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg")
-_WAIT = 2.0  # Maximum number of seconds to wait until the killed processes of a user have ended.
-
-# The settings file of pytest. Its path is passed to pytest, so that pytest does not use a settings
-# file that the answer wrote.
-_SETTINGS = ".settings.ini"
-# A test that an answer left without parameters is an error, not a test that is skipped.
-_SETTINGS_TEXT = b"[pytest]\nempty_parameter_set_mark = fail_at_collect\n"
+# Limits of each process, by the names of the kernel.
+_LIMITS = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0}
+# The processors that no test is using, for each event loop.
+_cores: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Queue[int]] = WeakKeyDictionary()
+# The environment variables with the address of systemd.
+_SYSTEMD = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
 _PROBE = b"""
 import os
 
@@ -125,7 +137,6 @@ async def run_tests(
     trusted: bool,
     separate: bool = True,
     launch: Sequence[str] | None = None,
-    core: int | None = None,
 ) -> Report:
     """Run one test file on one answer.
 
@@ -148,8 +159,6 @@ async def run_tests(
     launch : list of str, optional
         Words to put before the command of each program in a sandbox. Default: those of `launcher`
         if `separate`.
-    core : int, optional
-        The processor on which the run starts. Simultaneous runs should start on different ones.
 
     Returns
     -------
@@ -165,65 +174,87 @@ async def run_tests(
         raise missing_package("live", "a judge of kind pytest", "pytest")
     if launch is None:
         launch = launcher() if separate and not trusted else []
-    with case_folder() as place, _lent_users() as lent:
-        # An answer that cannot see the tests must not guess their place either: the test could
-        # follow a link to them that the answer made.
-        hidden = f"judge/{secrets.token_hex(8)}"
-        for name, data in {**files, _SETTINGS: _SETTINGS_TEXT}.items():
-            target = place / hidden / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data)
-        (place / "given").mkdir()
-        answer_file = place / "given" / "answer.txt"
-        answer_file.write_text(answer, encoding="utf-8", errors="replace")
-        users = lent if trusted and separate else lent[:1]
-        if users:
-            _hand_over(place, users, separate)
-        room = place if trusted else Path("/room")
-        limits = {"AS": MEMORY, "FSIZE": FILE, "NOFILE": OPEN, "CORE": 0, "CPU": int(timeout) + 1}
-        # The kernel counts all processes of a user, including those outside the run. In a sandbox
-        # or with the user id of `_lent_users`, there are none outside. Otherwise add their number
-        # to the limit.
-        counted = _n_processes(os.getuid()) if trusted and not users else 0
-        program = [sys.executable, "-I", "-B", "-c", _INSIDE.read_text(encoding="utf-8")]
-        job = {
-            "users": users,
-            "core": core,
+    async with _lent_core() as core:
+        with case_folder() as place, lent_users() as lent:
+            # An answer that cannot see the tests must not guess their place either: the test could
+            # follow a link to them that the answer made.
+            hidden = f"judge/{secrets.token_hex(8)}"
+            written = {f"{hidden}/{name}": data for name, data in files.items()}
+            written["given/answer.txt"] = answer.encode("utf-8", "replace")
+            for name, data in written.items():
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                (place / name).write_bytes(data)
+            users = lent if trusted and separate else lent[:1]
+            if users:
+                _hand_over(place, users)
+            room = place if trusted else Path("/room")
+            # The kernel counts all processes of a user, including those outside the run. In a
+            # sandbox or with the user id of `lent_users`, there are none outside. Otherwise add
+            # their number to the limit.
+            outside = processes({os.getuid()}) if trusted and not users else ()
+            counted = sum(process.info["num_threads"] for process in outside)
+            program = [sys.executable, "-I", "-B", "-c", _INSIDE.read_text(encoding="utf-8")]
             # A sandbox that root made cannot forbid user namespaces, but a second one inside it
             # can. If the test is separated from its programs, each of these has such a sandbox.
-            "again": ["bwrap", *without_userns(), "--dev-bind", "/", "/", *program]
-            if users and not trusted and not launch and without_userns()
-            else [],
-            "reads_all": trusted and bool(users) and not _is_open(Path(sys.executable)),
-            "limits": {**limits, "NPROC": counted + PROCESSES},
-            "separate": separate,
-            "launch": launch,
-            "empties": trusted,
-            "settings": str(room / hidden / _SETTINGS),
-            "root": str(room / hidden),
-            "given": str(room / "given"),
-            "test": str(room / hidden / test),
-        }
-        (place / "io" / "in").write_text(json.dumps(job), encoding="utf-8")
-        command = program
-        if not trusted:
-            command = [*sandboxed(place, bool(users), nests=separate), *program]
-        environment = {  # from the environment of this process, keep only the address of systemd
-            **_address_of_systemd(),
-            "AI_OUTPUT_FILE": str(room / "given" / "answer.txt"),
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-            "HOME": str(room / "home"),
-            "TMPDIR": str(room / "tmp"),
-            "LANG": "C.UTF-8",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        }
-        limits_of_all = Limits(FILE, MEMORY, timeout)
-        command = [*control_group(), *command]
-        with _closed_memory() if trusted else nullcontext():
-            ran = await run_program(command, environment, place, timeout, limits_of_all)
-        report = _read_report(ran, timeout)
-        report.notes += _notes(report, job, trusted)
-        return report
+            is_nested = users and not trusted and not launch and without_userns()
+            job = {
+                "users": users,
+                "core": core,
+                "again": ["bwrap", *without_userns(), "--dev-bind", "/", "/", *program]
+                if is_nested
+                else [],
+                "reads_all": trusted and bool(users) and not _is_open(Path(sys.executable)),
+                "limits": {**_LIMITS, "CPU": int(timeout) + 1, "NPROC": counted + PROCESSES},
+                "separate": separate,
+                "launch": launch,
+                "empties": trusted,
+                "root": str(room / hidden),
+                "test": str(room / hidden / test),
+            }
+            environment = {
+                "AI_OUTPUT_FILE": str(room / "given" / "answer.txt"),
+                "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+                "HOME": str(room / "home"),
+                "TMPDIR": str(room / "tmp"),
+                "LANG": "C.UTF-8",
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            }
+            group = control_group()
+            # from the environment of this process, keep only the address of systemd
+            kept = [name for name in _SYSTEMD if group and name in os.environ]
+            environment |= {name: os.environ[name] for name in kept}
+            command = [*group]
+            if not trusted:
+                command += sandboxed(place, bool(users), nests=separate)
+            with _closed_memory() if trusted else nullcontext():
+                ran = await run_program(
+                    [*command, *program],
+                    json.dumps(job).encode(),
+                    environment,
+                    place,
+                    timeout,
+                    Limits(FILE, MEMORY, timeout),
+                )
+            report = _read_report(ran, timeout)
+            report.notes += _notes(report, job, trusted)
+            return report
+
+
+@asynccontextmanager
+async def _lent_core() -> AsyncIterator[int]:
+    """Yield a processor that no other test uses, so that no test takes the time of another one."""
+    loop = asyncio.get_running_loop()
+    if loop not in _cores:
+        free = _cores[loop] = asyncio.Queue()
+        own = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
+        # simultaneous runs of skillcomp should not all start with the same core
+        for number in random.sample(list(own), len(own)):
+            free.put_nowait(number)
+    core = await _cores[loop].get()
+    try:
+        yield core
+    finally:
+        _cores[loop].put_nowait(core)
 
 
 def _notes(report: Report, job: Mapping[str, Any], trusted: bool) -> Iterator[str]:
@@ -291,11 +322,10 @@ def without_userns() -> list[str]:
 
 def _exit_code(command: Sequence[str], **options: Any) -> int | None:
     """Return the exit code of a trial; None if it cannot be started or takes too long."""
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         ended = subprocess.run(command, capture_output=True, timeout=20, cwd="/", **options)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return ended.returncode
+        return ended.returncode
+    return None
 
 
 @cache
@@ -314,11 +344,6 @@ def control_group() -> list[str]:
     if _exit_code([*command, "-p", "MemoryMax=64M", "--", *waste]) != -signal.SIGKILL:
         return []
     return [*command, "-p", f"MemoryMax={KERNEL_MEMORY}", "--"]
-
-
-def _address_of_systemd() -> dict[str, str]:
-    names = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS") if control_group() else ()
-    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def probe(*, trusted: bool, test: bytes = _PROBE, launch: Sequence[str] = ()) -> Report:
@@ -340,53 +365,35 @@ def sandboxed(place: Path, is_root: bool, *, nests: bool) -> list[str]:
     bound = {path / name for path in python for name in _PYTHON if (path / name).exists()}
     if pytest_spec is not None and pytest_spec.origin is not None:
         bound.add(Path(pytest_spec.origin).resolve().parents[1])
-    bound = {path for path in bound if not (path.is_relative_to("/usr") or str(path) in _SYSTEM)}
+    bound = {path for path in bound if not path.is_relative_to("/usr")}
     command = shlex.split(
-        "bwrap --die-with-parent --new-session"
-        " --unshare-ipc --unshare-pid --unshare-net --unshare-uts --unshare-cgroup-try"
+        "bwrap --die-with-parent --new-session --unshare-ipc --unshare-pid --unshare-net"
+        " --unshare-uts --unshare-cgroup-try --proc /proc --dev /dev"
     )
-    for name in _address_of_systemd():
-        command += ["--unsetenv", name]
     if is_root:
         # with CAP_SETUID and CAP_SETGID, sandbox_inside can change from root to another user
         command += shlex.split("--cap-drop ALL --cap-add CAP_SETUID --cap-add CAP_SETGID")
     else:
         forbid = [] if nests else without_userns()
         command += forbid or ["--unshare-user"]
-    for folder in map(Path, _SYSTEM):
-        if folder.is_symlink():
-            command += ["--symlink", os.readlink(folder), str(folder)]
-        elif folder.is_dir():
-            command += ["--ro-bind", str(folder), str(folder)]
-    for name in ("/etc/ld.so.cache", "/etc/localtime", "/etc/alternatives"):
-        command += ["--ro-bind-try", name, name]
-    command += shlex.split("--proc /proc --dev /dev")
-    above = {parent for path in bound for parent in path.parents} - {Path("/"), *map(Path, _SYSTEM)}
-    for path in sorted([*above, Path("/room"), Path("/tmp")]):
-        command += ["--perms", "0755", "--dir", str(path)]
-    for path in sorted(bound):
-        command += ["--ro-bind", str(path), str(path)]
+    for name in _SYSTEMD:
+        command += ["--unsetenv", name]
+    for name in _SYSTEM:
+        is_link = os.path.islink(name)
+        command += (
+            ["--symlink", os.readlink(name), name] if is_link else ["--ro-bind-try", name, name]
+        )
+    folders = {Path("/room"), Path("/tmp"), *(above for path in bound for above in path.parents)}
+    for path in sorted(map(str, folders)):
+        command += ["--perms", "0755", "--dir", path]
+    for path in sorted(map(str, bound)):
+        command += ["--ro-bind", path, path]
     for name in ("/room/home", "/room/work", "/room/tmp", "/dev/shm"):
         command += ["--perms", "1777", "--size", str(DISK), "--tmpfs", name]
     command += ["--ro-bind", str(place / "judge"), "/room/judge"]
     command += ["--bind" if nests else "--ro-bind", str(place / "given"), "/room/given"]
     # all other folders are in memory and could grow without limit if they were writable
     return command + shlex.split("--remount-ro /dev --remount-ro / --chdir /room/work")
-
-
-@contextmanager
-def _lent_users() -> Iterator[list[int]]:
-    """Yield two unused user ids (none unless run by root); at the end, kill their processes."""
-    if sys.platform != "linux" or os.getuid() != 0:
-        yield []
-        return
-    busy = {uid for uid, _ in processes()}
-    users = random.SystemRandom().sample([uid for uid in USERS if uid not in busy], 2)
-    try:
-        yield users
-    finally:
-        for user in users:
-            _end_all(user)
 
 
 _n_closed = 0  # Number of runs for which the memory of this process is closed.
@@ -414,50 +421,17 @@ def _closed_memory() -> Iterator[None]:
             libc.prctl(set_dumpable, 1, 0, 0, 0)
 
 
-def _end_all(user: int) -> None:
-    last = time.monotonic() + _WAIT
-    while left := [pid for uid, pid in processes() if uid == user]:
-        for pid in left:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > last:
-            return
-        time.sleep(0.01)
+def _hand_over(place: Path, users: Sequence[int]) -> None:
+    """Let the first user change ``judge`` and ``given``, and the last ``home``, ``work``, ``tmp``.
 
-
-def processes() -> Iterator[tuple[int, int]]:
-    """Yield the user id and process id of every process that is not a zombie."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if "State:\tZ" not in (entry / "status").read_text():
-                    yield entry.stat().st_uid, int(entry.name)
-
-
-def _n_processes(user: int) -> int:
-    """Return the number of processes and threads of a user."""
-    n = 0
-    for uid, pid in processes() if sys.platform == "linux" else ():
-        with suppress(OSError):
-            n += len(os.listdir(f"/proc/{pid}/task")) if uid == user else 0
-    return n
-
-
-def _hand_over(place: Path, users: Sequence[int], separate: bool) -> None:
-    """Let the first user read ``judge``, and the last write to ``home``, ``work`` and ``tmp``.
-
-    If `separate`, the first user may also write to ``given`` and, if there are two users, only this
-    user may read ``judge``, and change it.
+    All users may read ``given``; if there are two users, only the first may read ``judge``.
     """
     for folder in (place.parent, place):
         folder.chmod(0o711)
-    folder_mode, file_mode = (0o770, 0o640) if users[1:] else (0o755, 0o644)
-    for path in [place / "judge", *(place / "judge").rglob("*")]:
-        os.chown(path, -1, users[0])
-        path.chmod(folder_mode if path.is_dir() else file_mode)
-    os.chown(place / "given", -1, users[0])
-    (place / "given").chmod(0o775 if separate else 0o755)
-    (place / "given" / "answer.txt").chmod(0o644)
+    for name, of_folders, of_files in (("judge", 0o770, 0o640), ("given", 0o775, 0o644)):
+        for path in [place / name, *(place / name).rglob("*")]:
+            os.chown(path, -1, users[0])
+            path.chmod(of_folders if path.is_dir() else of_files)
     for name in ("home", "work", "tmp"):
         os.chown(place / name, users[-1], users[-1])
 
@@ -470,36 +444,33 @@ def _is_open(program: Path) -> bool:
 
 def _read_report(ran: Ran, timeout: float) -> Report:
     """Read the `Report` of a run; ``reason`` is empty if the run ended normally."""
-    report = Report(seconds=ran.seconds)
-    phases: dict[str, set[str]] = {}
-    ended = None
+    report, ended = Report(seconds=ran.seconds), None
+    phases: defaultdict[str, set[str]] = defaultdict(set)
     for line in ran.output.splitlines():
         try:
-            event = json.loads(line)
-            if "collected" in event:
-                report.collected = [str(name) for name in event["collected"]]
-            elif "started" in event:
-                report.has_started = True
-            elif "unseparated" in event:
-                report.notes.append(
-                    f"the test started a process by {event['unseparated']}, which can read the "
-                    "test and forge its result; subprocess separates them"
-                )
-            elif "broken" in event:
-                report.reason = f"the test file cannot be loaded: {_short_line(event['message'])}"
-            elif "test" in event:
-                name = str(event["test"])
-                if event["outcome"] == "passed":
-                    phases.setdefault(name, set()).add(event["when"])
-                elif event["outcome"] == "failed" and event["when"] == "call":
-                    report.failed[name] = _short_line(event["message"])
-                elif not report.reason:
-                    report.is_skipped = event["outcome"] == "skipped"
-                    message = _short_line(event["message"])
-                    report.reason = f"{name}: {event['when']} {event['outcome']} {message}"
-            elif "end" in event:
-                ended = int(event["end"])
-        except (ValueError, TypeError, KeyError, AttributeError):
+            match json.loads(line):
+                case {"collected": names}:
+                    report.collected = [str(name) for name in names]
+                case {"started": _}:
+                    report.has_started = True
+                case {"unseparated": event}:
+                    report.notes.append(
+                        f"the test started a process by {event}, which can read the test and "
+                        "forge its result; subprocess separates them"
+                    )
+                case {"broken": message}:
+                    report.reason = f"the test file cannot be loaded: {_short_line(message)}"
+                case {"test": str(name), "when": when, "outcome": "passed"}:
+                    phases[name].add(when)
+                case {"test": str(name), "when": "call", "outcome": "failed", "message": message}:
+                    report.failed[name] = _short_line(message)
+                case {"test": name, "when": when, "outcome": outcome, "message": message}:
+                    report.is_skipped |= not report.reason and outcome == "skipped"
+                    why = f"{name}: {when} {outcome} {_short_line(message)}"
+                    report.reason = report.reason or why
+                case {"end": code}:
+                    ended = int(code)
+        except (ValueError, TypeError):
             report.reason = "its report cannot be read"
     whole = {"setup", "call", "teardown"}
     report.passed = {name for name, done in phases.items() if whole <= done} - set(report.failed)
@@ -520,22 +491,16 @@ def _end_reason(report: Report, ran: Ran, ended: int | None, timeout: float) -> 
         return report.reason
     if ended is None or ran.code not in (0, 1) or (ran.code == 0) != (not report.failed):
         last = _short_line(ran.complaint, last=True)
-        name = _exit_name(ran.code)
+        name = f"exit code {ran.code}"
+        with suppress(ValueError):
+            # shells and bubblewrap return 128 plus the number of the signal
+            name = signal.Signals(-ran.code if ran.code < 0 else ran.code - 128).name
         if name == "SIGKILL" and control_group():
             return f"killed, as the kernel does above {KERNEL_MEMORY >> 20} MiB of memory {last}"
         return f"ended by itself with {name} {last}"
     if set(report.collected) != report.passed | set(report.failed):
         return "ended by itself before all tests were done"
     return ""
-
-
-def _exit_name(code: int) -> str:
-    # shells and bubblewrap return 128 plus the number of the signal
-    number = -code if code < 0 else code - 128
-    if number > 0:
-        with suppress(ValueError):
-            return signal.Signals(number).name
-    return f"exit code {code}"
 
 
 def _short_line(text: Any, *, last: bool = False) -> str:

@@ -36,6 +36,7 @@ _NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinf
 # Audit events of programs and processes that a test starts without subprocess.
 _STARTS = ("os.fork", "os.forkpty", "os.exec", "os.posix_spawn")
 _WORD = re.compile(r"[^\s'\"=:;<>|&()]+")  # Matches a path in a command of the shell.
+_ENDINGS = (".py", "/__init__.py")
 _TEST = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$")
 
 
@@ -97,7 +98,7 @@ class _Reporter:
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             last = str(report.longrepr).strip().splitlines()[-1]
-            self.write(broken=report.nodeid, message=last.removeprefix("E").strip()[:2000])
+            self.write(broken=last.removeprefix("E").strip()[:2000])
 
     def pytest_collection_finish(self, session: Any) -> None:
         self.write(collected=[item.nodeid for item in session.items])
@@ -138,7 +139,8 @@ class _Separation:
     """
 
     def __init__(self, job: Mapping[str, Any], report: _Reporter) -> None:
-        self.root, self.given = job["root"], job["given"]
+        self.root = job["root"]
+        self.given = os.path.dirname(os.environ["AI_OUTPUT_FILE"])
         self.launch, self.empties = job["launch"], job["empties"]
         self.user = job["users"][-1] if job["users"][1:] else None
         self.report = report
@@ -184,10 +186,9 @@ class _Separation:
         call["cwd"] = self._renamed(folder)
         if self.launch:
             # the launcher would start where a missing program raises
-            program = os.path.join(call["cwd"], words[0])
-            if "/" not in words[0]:
-                program = shutil.which(words[0], path=environment.get("PATH")) or words[0]
-            if not os.path.isfile(program) or not os.access(program, os.X_OK):
+            name = os.path.join(call["cwd"], words[0]) if "/" in words[0] else words[0]
+            program = shutil.which(name, path=environment.get("PATH"))
+            if program is None:
                 raise FileNotFoundError(2, os.strerror(2), words[0])
             words = [*self.launch, program, *words[1:]]
         if self.user is not None:
@@ -320,20 +321,18 @@ class _Modules(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # typ
         self.files, self.folders = files, folders
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        for folder in self.folders:
-            for end in (".py", "/__init__.py"):
-                file = f"{folder}/{name.replace('.', '/')}{end}"
-                if file in self.files:
-                    return importlib.util.spec_from_file_location(
-                        name,
-                        file,
-                        loader=self,
-                        submodule_search_locations=[] if end != ".py" else None,
-                    )
+        with suppress(ImportError):
+            return importlib.util.spec_from_file_location(
+                name, self.get_filename(name), loader=self
+            )
         return None
 
     def get_filename(self, name: str) -> str:
-        return str(self.find_spec(name, None).origin)
+        inside = name.replace(".", "/")
+        for file in (f"{at}/{inside}{end}" for at in self.folders for end in _ENDINGS):
+            if file in self.files:
+                return file
+        raise ImportError(name)
 
     def get_data(self, path: str | bytes) -> bytes:
         try:
@@ -371,8 +370,13 @@ def _run_job() -> None:
         _Separation(job, report)
     import pytest
 
-    options = shlex.split("-p no:cacheprovider -p no:terminal -p no:faulthandler -s -c")
-    options += [job["settings"], "--rootdir", job["root"], "--confcutdir", job["root"]]
+    # The empty settings file keeps pytest from using one that the answer wrote. A test that an
+    # answer left without parameters is an error, not a test that is skipped.
+    options = shlex.split(
+        "-p no:cacheprovider -p no:terminal -p no:faulthandler -s -c /dev/null"
+        " -o empty_parameter_set_mark=fail_at_collect"
+    )
+    options += ["--rootdir", job["root"], "--confcutdir", job["root"]]
     options += ["--basetemp", f"{os.environ['TMPDIR']}/pytest", job["test"]]
     sys.exit(pytest.main(options, plugins=[report]))
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from skillcomp.errors import GraderError
 from skillcomp.io.files import JsonObject, digest, read_own, whole_text
@@ -20,18 +16,16 @@ from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
 from skillcomp.lint.lint_suite import places_in_process
 from skillcomp.live.agents.agent import Agent, Reply, short_hash
-from skillcomp.live.graders.comprehension import gives_condition_away, read_item
+from skillcomp.live.graders.comprehension import gives_condition_away
 from skillcomp.live.graders.grader import (
     RUBRIC,
     BaseGrader,
     Grading,
     Place,
-    RubricReply,
     answer_of,
-    ask_until_read,
-    blind,
     cost_of,
     failure,
+    item_of,
     on_check,
 )
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
@@ -42,9 +36,6 @@ _RULES = "1"  # Version of the rules in this file. The version of LlmRubric does
 _MAX_REASON = 1000  # Maximum length of a stored reason, in characters.
 
 Source = RunStore | str | Path
-
-# the processors that no test is using, for each event loop
-_cores: dict[asyncio.AbstractEventLoop, asyncio.Queue[int]] = {}
 
 
 @dataclass(frozen=True)
@@ -58,6 +49,18 @@ class Judgement:
     replies: tuple[Reply, ...] = ()
     problems: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    def outcome(self) -> JsonObject:
+        """Return the fields of the verdict, except those that tell who judged what."""
+        last = self.replies[-1] if self.replies and self.status != "ok" else Reply()
+        return {
+            "status": self.status,
+            "passed": self.passed,
+            "score": self.score,
+            "rationale": redacted_start(whole_text(self.reason), _MAX_REASON) or None,
+            "raw": last.answer or last.error,
+            "cost_usd": cost_of(self.replies),
+        }
 
 
 class _TaskGrader(BaseGrader):
@@ -76,39 +79,25 @@ class _TaskGrader(BaseGrader):
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
         """Return one verdict for each check; checks that need another type of judge have none."""
-        answer = answer_of(attempt, case, skill)
-        item = place.get("item") or blind({attempt.attempt_id: 1}, seed=0)[0].item
+        answer, item = answer_of(attempt, case, skill), item_of(attempt, place)
+        kinds = self.kinds or (self.kind,)
+        checks = [
+            (position, check)
+            for position, check in enumerate(case.checks)
+            if check.judge is not None and check.judge.type in kinds
+        ]
+        judged = [await self.judge(case, check, answer, item) for _, check in checks]
         about = {**self.about(attempt, place), "item": item}
-        verdicts = []
-        replies: list[Reply] = []
-        problems: list[str] = []
-        seconds = 0.0
-        for position, check in enumerate(case.checks):
-            if check.judge is None or check.judge.type not in (self.kinds or (self.kind,)):
-                continue
-            judgement = await self.judge(case, check, answer, item)
-            seconds += judgement.seconds
-            replies += judgement.replies
-            problems += judgement.problems
-            has_failed = judgement.replies and judgement.status != "ok"
-            last = judgement.replies[-1] if has_failed else None
-            verdict = on_check(
-                check,
-                position,
-                about,
-                status=judgement.status,
-                passed=judgement.passed,
-                score=judgement.score,
-                rationale=redacted_start(whole_text(judgement.reason), _MAX_REASON) or None,
-                raw=last.answer or last.error if last else None,
-                cost_usd=cost_of(judgement.replies),
-                graded_at=datetime.now(UTC),
-            )
-            verdicts.append(verdict)
+        verdicts = tuple(
+            on_check(check, position, about, **judgement.outcome())
+            for (position, check), judgement in zip(checks, judged, strict=True)
+        )
         if self.seconds is not None:
-            self.seconds[attempt.attempt_id] = seconds
+            self.seconds[attempt.attempt_id] = sum(judgement.seconds for judgement in judged)
+        replies = tuple(reply for judgement in judged for reply in judgement.replies)
+        problems = tuple(problem for judgement in judged for problem in judgement.problems)
         telltale = gives_condition_away(answer) if replies else None
-        return Grading(tuple(verdicts), tuple(replies), tuple(problems), telltale)
+        return Grading(verdicts, replies, problems, telltale)
 
 
 class Contains(_TaskGrader):
@@ -240,32 +229,14 @@ class Pytest(_TaskGrader):
     async def _run_test(self, case: Case, check: Check, answer: str) -> Report:
         assert check.judge is not None and check.judge.test_file is not None
         files = self._fixtures(self._suite_folder(case))
-        loop = asyncio.get_running_loop()
-        for old in [key for key in list(_cores) if key.is_closed()]:
-            _cores.pop(old, None)
-        # run each test on a different processor, so that tests do not slow each other down
-        if loop not in _cores:
-            _cores[loop] = asyncio.Queue()
-            cores = list(range(os.cpu_count() or 1))
-            if hasattr(os, "sched_getaffinity"):
-                cores = list(os.sched_getaffinity(0))
-            # simultaneous runs of skillcomp should not all start with the same core
-            random.shuffle(cores)
-            for number in cores:
-                _cores[loop].put_nowait(number)
-        core = await _cores[loop].get()
-        try:
-            return await run_tests(
-                files,
-                check.judge.test_file,
-                answer,
-                timeout=self._timeout,
-                trusted=self.trusted,
-                core=core,
-                separate=not any(places_in_process(files, check.judge.test_file)),
-            )
-        finally:
-            _cores[loop].put_nowait(core)
+        return await run_tests(
+            files,
+            check.judge.test_file,
+            answer,
+            timeout=self._timeout,
+            trusted=self.trusted,
+            separate=not any(places_in_process(files, check.judge.test_file)),
+        )
 
     def _suite_folder(self, case: Case) -> Path:
         slug = case.case_id.partition("/")[0]
@@ -300,23 +271,16 @@ class LlmRubric(_TaskGrader):
         """Judge whether the model's score for the answer reaches the threshold of the check."""
         judge = check.judge
         assert judge is not None and judge.rubric is not None and judge.pass_threshold is not None
-        prompt = partial(
-            RUBRIC.about, question=case.prompt, rubric=judge.rubric, answer=answer, item=item
+        reply, replies, problems = await RUBRIC.ask(
+            self.agent, item, question=case.prompt, rubric=judge.rubric, answer=answer
         )
-
-        def fault(reply: RubricReply) -> str:
-            # NaN is not in the range either
-            return "" if 0 <= reply.score <= 1 else "score must be a number from 0 to 1."
-
-        read = partial(read_item, schema=RUBRIC.reply, item=item, fault=fault)
-        reply, replies, problems = await ask_until_read(self.agent, prompt, RUBRIC.reply, read)
         about: JsonObject = {"replies": tuple(replies), "problems": tuple(problems)}
         about["seconds"] = sum(reply.seconds or 0.0 for reply in replies)
         if reply is not None:
             passed = reply.score >= judge.pass_threshold
             return Judgement(passed, reply.score, reply.rationale, **about)
-        about["status"] = failure(replies[-1])
-        return Judgement(reason=" ".join(problems) or replies[-1].error or "", **about)
+        reason = " ".join(problems) or replies[-1].error or ""
+        return Judgement(reason=reason, status=failure(replies[-1]), **about)
 
 
 class SuiteGrader(_TaskGrader):
@@ -372,30 +336,29 @@ class SuiteGrader(_TaskGrader):
         mock: bool = False,
     ) -> None:
         suites = _suites_of(source)
-        cases = [case for suite, _ in suites.values() for case in suite.cases]
-        kinds = {check.judge.type for case in cases for check in case.checks if check.judge}
+        checks = (c for suite, _ in suites.values() for case in suite.cases for c in case.checks)
+        kinds = {check.judge.type for check in checks if check.judge}
         if not kinds:
             raise GraderError(f"SuiteGrader: {source} holds no task suite.")
-        self.name, self.kind = name, "mock" if mock else "suite"
+        self.name, self.kind = name, "suite"
         self.errors: dict[str, str] = {}
         self.seconds: dict[str, float] = {}
-        self.agent = agent if "llm-rubric" in kinds and not mock else None
         self.style = "rubric"  # a cost plan reads `style` to estimate the prompts' length
-        self.judges = _judges_version(suites, sorted(kinds))
-        if "llm-rubric" in kinds and self.agent is None and not mock:
-            raise GraderError("SuiteGrader: tasks are scored by a rubric; give agent=, a model.")
-        if mock:
-            self.model = self.family = self.version = "mock"
-            return
+        self.judges = self.version = _judges_version(suites, sorted(kinds))
         self._judges: dict[str, _TaskGrader] = {"contains": Contains()}
-        if self.agent is not None:
-            self.model, self.family = self.agent.model, self.agent.family
-            self._judges["llm-rubric"] = LlmRubric(self.agent)
-        trusted = False
+        if mock:
+            self.kind = self.model = self.family = self.version = "mock"
+            return
+        if "llm-rubric" in kinds:
+            if agent is None:
+                raise GraderError(
+                    "SuiteGrader: tasks are scored by a rubric; give agent=, a model."
+                )
+            self.set_agent(agent)
         if "pytest" in kinds:
             judge = Pytest(source, trust=trust, timeout=timeout)
-            self._judges["pytest"], trusted = judge, judge.trusted
-        self.version = self.judges + "-trusted" * trusted
+            self._judges["pytest"] = judge
+            self.version += "-trusted" * judge.trusted
 
     @property
     def trusted(self) -> bool:
@@ -417,7 +380,10 @@ class SuiteGrader(_TaskGrader):
         if self.kind == "mock":
             return Judgement(True, 1.0, "mock: nothing was judged")
         assert check.judge is not None
-        return await self._judges[check.judge.type].judge(case, check, answer, item)
+        kind = check.judge.type
+        # the agent may be that of a copy of this grader, which records the replies
+        judge = self._judges.get(kind) or LlmRubric(cast(Agent, self.agent))
+        return await judge.judge(case, check, answer, item)
 
 
 def _read_fixtures(folder: Path) -> dict[str, bytes]:

@@ -10,10 +10,11 @@ import asyncio
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, get_args
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from skillcomp.errors import StudyError, literal
 from skillcomp.io.bounded_patterns import PatternError, PatternSearch, misfit, schema_problem
@@ -28,7 +29,6 @@ from skillcomp.live.agents.agent import (
     Cell,
     Reply,
     escape,
-    first_fault,
     short_hash,
 )
 from skillcomp.live.agents.process import LEFT, files_left, write_file
@@ -40,6 +40,7 @@ from skillcomp.live.graders.grader import (
     Place,
     ask_until_read,
     on_check,
+    read_json,
     verdicts_of,
 )
 from skillcomp.records import Attempt, Case, Check, Goal, Record, Skill
@@ -51,11 +52,6 @@ _OF_ANSWER = ("output_schema", "invoked_skills", "must_include", "must_not_inclu
 _OF_TRACE = ("thrashing", "max_commands", "required_steps")
 WITHOUT_RUN = (*_OF_ANSWER, "require_files")  # checks that need no trace
 
-# Each of these kinds of checks is decided by the method of _TraceChecks with the same name.
-_METHODS = (
-    *("exit_code", "final_message", "thrashing", "trigger", "output_schema", "invoked_skills"),
-    "required_steps",
-)
 Done = Attempt | Reply
 
 
@@ -137,7 +133,7 @@ class _TraceChecks:
         self.trace = trace_of(self.done)
         self.commands = commands_of(self.trace) or []
         self.patterns = PatternSearch(SECONDS)
-        self.ended = self.done.status == "ok"
+        self.ended, self.answer = self.done.status == "ok", self.done.answer or ""
 
     def result_of(self, check: Check) -> _Result:
         name = rule_name(check)
@@ -145,65 +141,65 @@ class _TraceChecks:
             return None, "no answer"
         if name in _OF_TRACE and self.trace.kind == "text":
             return None, "no trace"
-        if name in self.case.extra and name.startswith("max_"):
-            return self.most(name, self.case.extra[name])
-        if name == "require_files":
-            return self.require_file(check.description)
         try:
-            if name in _METHODS:
-                way: Callable[[], _Result] = getattr(self, name)
-                return way()
-            if name in ("must_include", "must_not_include"):
-                return self.pattern(check.description, expected=name == "must_include")
+            return self.decided(name, check.description)
         except PatternError as error:
             return None, str(error)
+
+    def decided(self, name: str, description: str) -> _Result:
+        """Decide the check that a rule names; the description may hold a pattern or a path."""
+        done, case = self.done, self.case
+        limit = case.extra.get(name)
+        match name:
+            case "exit_code" if not self.ended:
+                return False, f"{done.error} (the case's own limit)"
+            case "exit_code" if done.exit_code is None:
+                return None, "not recorded"
+            case "exit_code":
+                return done.exit_code == 0, f"exit code {done.exit_code}"
+            case "final_message":
+                return (bool(self.answer.strip()), "") if self.ended else (None, "no end")
+            case "thrashing":
+                loop = thrashing(self.commands)
+                return loop is None, "" if loop is None else f"again and again: {loop:.200}"
+            case "trigger" if done.triggered is None:
+                return None, "the program does not tell what it loads"
+            case "trigger" if not (self.ended or done.triggered):
+                return None, "not invoked so far"
+            case "trigger":
+                note = "invoked" if done.triggered else "not invoked"
+                return done.triggered == case.should_trigger, note
+            case "max_commands" if limit is not None:
+                n = len(effective(self.commands))
+                return n <= limit, f"effective={n} total={len(self.commands)} max={limit}"
+            case "max_input_tokens" | "max_output_tokens" | "max_total_tokens" if limit is not None:
+                spent = usage(done)[name.removeprefix("max_")]
+                if spent is None:
+                    return None, "no usage is reported"
+                return spent <= limit, f"{spent} of {limit}"
+            case "require_files":
+                if self.files is None:
+                    return None, "what was left is not known"
+                path = "/".join(part for part in description.split("/") if part not in ("", "."))
+                there = any(f"{file}/".startswith(f"{path}/") for file in self.files)
+                return there, description
+            case "must_include" | "must_not_include":
+                is_match = self.patterns.occurs(description, self.answer, PATTERN_FLAGS)
+                return is_match == (name == "must_include"), description
+            case "output_schema":
+                return self.output_schema()
+            case "invoked_skills":
+                listed = as_object(_parsed_json(self.answer)).get("invoked_skills")
+                is_listed = isinstance(listed, list) and self.skill in listed
+                preposition = "in" if case.should_trigger else "not in"
+                note = f"expected '{self.skill}' {preposition} invoked_skills"
+                return is_listed == case.should_trigger, note
+            case "required_steps":
+                return self.required_steps()
         return None, "no rule decides it; a grader has to judge it"
 
-    def exit_code(self) -> _Result:
-        if not self.ended:
-            return False, f"{self.done.error} (the case's own limit)"
-        code = self.done.exit_code
-        return (None, "not recorded") if code is None else (code == 0, f"exit code {code}")
-
-    def final_message(self) -> _Result:
-        if not self.ended:
-            return None, "no end"
-        return bool((self.done.answer or "").strip()), ""
-
-    def thrashing(self) -> _Result:
-        loop = thrashing(self.commands)
-        return loop is None, "" if loop is None else f"again and again: {loop:.200}"
-
-    def trigger(self) -> _Result:
-        fired = self.done.triggered
-        if fired is None:
-            return None, "the program does not tell what it loads"
-        if not (self.ended or fired):
-            return None, "not invoked so far"
-        return fired == self.case.should_trigger, "invoked" if fired else "not invoked"
-
-    def most(self, column: str, limit: int) -> _Result:
-        if column == "max_commands":
-            n = len(effective(self.commands))
-            return n <= limit, f"effective={n} total={len(self.commands)} max={limit}"
-        spent = usage(self.done)[column.removeprefix("max_")]
-        if spent is None:
-            return None, "no usage is reported"
-        return spent <= limit, f"{spent} of {limit}"
-
-    def require_file(self, name: str) -> _Result:
-        if self.files is None:
-            return None, "what was left is not known"
-        path = "/".join(part for part in name.split("/") if part not in ("", "."))
-        there = any(file == path or file.startswith(f"{path}/") for file in self.files)
-        return there, name
-
-    def pattern(self, pattern: str, *, expected: bool) -> _Result:
-        is_match = self.patterns.occurs(pattern, self.done.answer or "", PATTERN_FLAGS)
-        return is_match == expected, pattern
-
     def output_schema(self) -> _Result:
-        content = _parsed_json(self.done.answer)
+        content = _parsed_json(self.answer)
         if content is None:
             return False, "the final message is no JSON"
         try:
@@ -214,14 +210,6 @@ class _TraceChecks:
             # `misfit` can raise any error, for example if the schema refers to another file
             return None, f"the schema cannot be used: {error!r:.300}"
         return wrong is None, wrong or ""
-
-    def invoked_skills(self) -> _Result:
-        content = _parsed_json(self.done.answer)
-        listed = as_object(content).get("invoked_skills")
-        is_listed = isinstance(listed, list) and self.skill in listed
-        preposition = "in" if self.case.should_trigger else "not in"
-        note = f"expected '{self.skill}' {preposition} invoked_skills"
-        return is_listed == self.case.should_trigger, note
 
     def required_steps(self) -> _Result:
         left = iter(unwrapped(command) for command in self.commands)
@@ -258,9 +246,9 @@ def usage(done: Done) -> dict[str, int | None]:
     return {"input_tokens": spent, "output_tokens": out, "total_tokens": whole}
 
 
-def _parsed_json(text: str | None) -> Any:
+def _parsed_json(text: str) -> Any:
     try:
-        return json.loads(text or "")
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
@@ -337,6 +325,7 @@ _ASKED: _Asked = (
     ("style", "style", "paths, structure and names follow the skill's conventions"),
     ("efficiency", "efficiency", "no needless commands, no loops"),
 )  # fmt: skip
+_ROW = ("properties", "checks", "items")  # place of one check in a rubric schema
 OVERALL = "rubric-overall"
 JUDGEMENT = "judge.json"  # name of the file with the judgement, in the folder of a case
 
@@ -393,7 +382,7 @@ class _OwnReply(TraceReply):
     """A reply under a rubric schema, which also decides on the score and on further fields."""
 
     model_config = ConfigDict(extra="allow")
-    score: float  # type: ignore[assignment]
+    score: int | float  # type: ignore[assignment]
     checks: list[_OwnCheck]  # type: ignore[assignment]
 
 
@@ -451,21 +440,15 @@ class TraceJudge(BaseGrader):
     ) -> Grading:
         """Return one verdict for each check of the rubric; the overall verdict has the score."""
         folder = self._folder(attempt.skill, attempt.case_id)
-        files = [(f.relative_to(folder).as_posix(), f) for f in folder.rglob("*") if f.is_file()]
         # Put the files into a subfolder, because a program obeys some files in its working folder,
         # such as AGENTS.md.
-        visible = [(f"run/{n}", f) for n, f in files if n not in HIDDEN]
+        files = [(f.relative_to(folder).as_posix(), f) for f in folder.rglob("*") if f.is_file()]
+        visible = [(f"run/{name}", file) for name, file in files if name not in HIDDEN]
         bounds = Bounds(sandbox="read-only", timeout=self._timeout, schema=self._schema)
         cell = Cell(attempt.case_id, "judge", files=tuple(visible), bounds=bounds)
-        text = trace_prompt(case, skill, self._asked)
-
-        def prompt(*, problems: Sequence[str]) -> GraderPrompt:
-            wrong = (f"\nYour last answer could not be used: {problem}" for problem in problems)
-            return GraderPrompt(None, "".join((text, *wrong)))
-
         reply, replies, problems = await ask_until_read(
             self.agent,
-            prompt,
+            partial(trace_prompt, case, skill, self._asked),
             None if self._schema else TraceReply,  # `cell` holds a custom schema in its `bounds`
             self._read_reply,
             usable=("ok",),
@@ -481,20 +464,20 @@ class TraceJudge(BaseGrader):
         return Grading(verdicts, tuple(replies), tuple(problems))
 
     def _read_reply(self, answer: str) -> tuple[TraceReply | None, list[str]]:
-        text = answer.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
-        try:
-            reply = (_OwnReply if self._schema else TraceReply).model_validate_json(text)
-        except ValidationError as error:
-            return None, [first_fault(error, "the whole")]
-        if self._schema:
+        is_own = self._schema is not None
+        reply, problem = read_json(answer, _OwnReply if is_own else TraceReply, strict=is_own)
+        if reply is None:
+            return None, [problem]
+        if self._schema is not None:
             try:
-                problem = misfit(_parsed_json(text), self._schema, PatternSearch(SECONDS))
+                patterns = PatternSearch(SECONDS)
+                problem = misfit(reply.model_dump(by_alias=True), self._schema, patterns) or ""
             except PatternError as error:
                 problem = str(error)
-            if problem:
-                return None, [problem]
         lacking = {name for name, *_ in self._asked} - {check.id for check in reply.checks}
-        return (None, [f"checks: {', '.join(sorted(lacking))} missing"]) if lacking else (reply, [])
+        if not problem and lacking:
+            problem = f"checks: {', '.join(sorted(lacking))} missing"
+        return (None, [problem]) if problem else (reply, [])
 
 
 def rubric_checks(asked: _Asked = _ASKED) -> tuple[Check, ...]:
@@ -504,15 +487,19 @@ def rubric_checks(asked: _Asked = _ASKED) -> tuple[Check, ...]:
     return (*checks, whole)
 
 
-def trace_prompt(case: Case, skill: Skill, asked: _Asked = _ASKED) -> str:
+def trace_prompt(
+    case: Case, skill: Skill, asked: _Asked = _ASKED, problems: Sequence[str] = ()
+) -> GraderPrompt:
     """Return the prompt of the judging program; data in it are escaped and between tags."""
-    return _PROMPT.format(
+    text = _PROMPT.format(
         name=escape(skill.name or skill.slug),
         description=escape(skill.description),
         trigger=str(case.should_trigger).lower(),
         prompt=escape(case.prompt),
         checks="\n".join(f"- {name}: {text}" if text else f"- {name}" for name, _, text in asked),
     )
+    wrong = (f"\nYour last answer could not be used: {problem}" for problem in problems)
+    return GraderPrompt(None, "".join((text, *wrong)))
 
 
 def read_rubric_schema(file: Path) -> JsonObject:
@@ -536,9 +523,9 @@ def read_rubric_schema(file: Path) -> JsonObject:
     if problem := schema_problem(schema):
         raise StudyError(f"{file}: not a JSON Schema ({problem}).")
     try:
-        row = _row_schema(schema)
+        row = _part(schema, *_ROW)
         there = [*schema["properties"], *(f"checks.{name}" for name in row["properties"])]
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, RecursionError):
         there = []
     fields = ("overall_pass", "score", "checks", "checks.id", "checks.pass", "checks.notes")
     if lacking := [name for name in fields if name not in there]:
@@ -552,27 +539,24 @@ def read_rubric_schema(file: Path) -> JsonObject:
     return schema
 
 
-def _row_schema(schema: JsonObject) -> Any:
-    """Return the part of a rubric schema that describes one check."""
-    return _resolved(schema, _resolved(schema, schema["properties"]["checks"])["items"])
-
-
-def _resolved(schema: JsonObject, part: Any) -> Any:
-    """Return a part of a schema; if it is a reference, return the part that it refers to."""
-    reference = as_object(part).get("$ref", "")
-    if not isinstance(reference, str):
-        raise StudyError(
-            f"rubric schema: $ref: found {literal(reference)}; allowed: text, as '#/$defs/row'."
-        )
-    target = schema
-    for name in reference.removeprefix("#/").split("/") if reference else ():
-        target = target[name]
-    return target if reference else part
+def _part(schema: JsonObject, *path: str) -> Any:
+    """Return the part of a schema at a path; references on the way are followed."""
+    part: Any = schema
+    for name in path:
+        part = part[name]
+        reference = as_object(part).get("$ref", "")
+        if not isinstance(reference, str):
+            raise StudyError(
+                f"rubric schema: $ref: found {literal(reference)}; allowed: text, as '#/$defs/row'."
+            )
+        if reference:
+            part = _part(schema, *reference.removeprefix("#/").split("/"))
+    return part
 
 
 def _asked_by(schema: JsonObject) -> _Asked:
     """Return the checks that a rubric schema lists; the default checks if it lists none."""
-    part = as_object(_resolved(schema, _row_schema(schema)["properties"]["id"]))
+    part = as_object(_part(schema, *_ROW, "properties", "id"))
     options = (*part.get("anyOf", ()), *part.get("oneOf", ()))
     ids = [(option.get("const"), option.get("description", "")) for option in options]
     ids += [(name, "") for name in part.get("enum", ())]

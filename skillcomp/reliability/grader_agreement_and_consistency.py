@@ -1,50 +1,67 @@
-"""Agreement of a grader with gold labels, compared with the agreement between labellers."""
+"""Agreement of graders with gold and with each other, and of a grader with itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from skillcomp.contrast import Bounds, changes_over_items
+from skillcomp.contrast import (
+    Bounds,
+    Contrast,
+    Estimate,
+    Units,
+    changes_over_items,
+    check_bounds,
+    ends_of,
+    within,
+)
 from skillcomp.errors import FrameError, argument, plural, require_known
-from skillcomp.frames.check import as_list, check, empty
+from skillcomp.frames.check import as_list, check, empty, settle
+from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
     GRADER,
     UNITS,
     By,
+    check_settings,
+    estimates,
     group_codes,
+    grouped,
     groups,
     listed,
+    require_columns,
     row,
     rows_of_group,
 )
 from skillcomp.frames.reference_labels import (
     ADJUDICATED,
+    DISPUTED,
     ITEM,
     NAME_DRAWN_BY,
     SETTLED,
     Drawn,
     check_draw,
+    clustered_verdicts,
     draw_words,
     drawn_strata,
     grader_names,
+    join_gold,
     labelled_shares,
     labellers_said,
     missing_reasons,
     one_draw,
+    reference_labels,
     refuted_draw,
+    require_scores,
     unequal_shares,
+    usable,
 )
-from skillcomp.reliability.graded_items import LEVELS, Graded, GradedValue, graded_items
-from skillcomp.stats.agreement import bootstrap_agreement
-from skillcomp.stats.association import correlations
+from skillcomp.stats.agreement import bootstrap_agreement, correlations
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.grader_errors import GoldSample, rates_against_gold
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
 from skillcomp.stats.results import (
     NAN,
@@ -58,6 +75,171 @@ from skillcomp.stats.results import (
     note_on_width,
     undefined,
 )
+from skillcomp.stats.significance import GoldSample, rates_against_gold
+
+GradedValue = Literal["passed", "score"]
+_SPANS = ("estimate", "ci_low", "ci_high", "se", "worst_low", "worst_high")
+LEVELS = ["rate", "reference_rate"]
+
+
+class Graded(NamedTuple):
+    """Verdicts that were opened for an analysis.
+
+    Attributes
+    ----------
+    rows : pandas.DataFrame
+        One row per verdict: its columns; ``cluster``; ``gold`` with the other columns of
+        ``reference_labels``; and ``_check`` and ``_item``, the numbers of the check and the item.
+        ``verdict`` and ``gold`` are 1, 0 or NaN, or scores on a scale from 0 to 1.
+    labels : pandas.DataFrame
+        The rows of ``reference_labels``.
+    names : list of str
+        The columns of ``by``.
+    note : str
+        A note on the averaged columns.
+    lowest, span : float
+        The lowest value, and the highest minus the lowest. For verdicts 0 and 1.
+    """
+
+    rows: pd.DataFrame
+    labels: pd.DataFrame
+    names: list[str]
+    note: str
+    lowest: float
+    span: float
+
+    def estimates(
+        self, rows: Iterable[Fields], extra: Sequence[str], by: Sequence[str] = ()
+    ) -> pd.DataFrame:
+        """Make the estimates frame of an analysis; results for scores get the unit of the scores.
+
+        ``by`` names further columns that identify a row.
+        """
+        lines = []
+        for line in rows:
+            line = line | {"note": join_notes(line["note"], self.note)}
+            if line["unit"] == "score":
+                lowest = self.lowest if line["measure"].startswith("score") else 0.0
+                line |= {name: self.span * line[name] for name in _SPANS if name in line}
+                line |= {name: lowest + self.span * line[name] for name in LEVELS if name in line}
+            lines.append(line)
+        return estimates(lines, by=[*self.names, *by], extra=extra)
+
+
+def graded_items(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame | str | None,
+    what: str,
+    *,
+    by: By,
+    value: GradedValue = "passed",
+    bounds: Bounds = None,
+    settings: Sequence[Any] = (0.95,),
+    **how: Any,
+) -> Graded:
+    """Open verdicts, or scores, and gold for an analysis.
+
+    ``gold`` is a gold frame, ``"majority"`` or None. ``settings`` are those of
+    :func:`skillcomp.frames.check_settings`. The arguments ``how`` are passed to
+    ``clustered_verdicts``.
+    """
+    check_settings(what, *settings)
+    require_known(f"{what}: value: found", value, ("passed", "score"))
+    lowest, highest = ends_of(value, bounds)
+    names, is_score = listed(by), value == "score"
+    rows, note = clustered_verdicts(verdicts, names, what, **how)
+    if is_score:
+        rows["verdict"] = scaled_scores(rows, bounds)
+    elif rows["verdict"].isna().all() and rows["score"].notna().any():
+        remedy = f"{argument('value', 'score')} with {argument('bounds')} compares scores"
+        note = join_notes(note, f"there are scores, but no verdicts: {remedy}")
+    rows["gold"], labels = NAN, rows.head(0)
+    if isinstance(gold, str):
+        require_known(f"{what}: gold: found", gold, ("majority",))
+        labels = _majority_labels(rows, what, is_score=is_score)
+        rows = rows.drop(columns="gold").merge(labels, on=[*ITEM, "grader"], how="left")
+    elif gold is not None:
+        if is_score:
+            labels = reference_scores(gold, bounds, what)
+        else:
+            labels = reference_labels(gold, "reliability")
+        rows = join_gold(rows, labels)
+    rows = rows.assign(
+        _check=group_codes(rows, [*CASE, "check_id"])[0],
+        _item=rows.groupby(ITEM, dropna=False).ngroup(),  # in the order of the ids
+    )
+    return Graded(rows, labels, names, note, lowest, highest - lowest)
+
+
+def scaled_scores(verdicts: pd.DataFrame, bounds: Bounds) -> pd.Series:
+    """Return the scores of usable verdicts on a scale from 0 to 1."""
+    lowest, highest = check_bounds(verdicts, "score", bounds)
+    return (verdicts["score"].where(usable(verdicts)) - lowest) / (highest - lowest)
+
+
+def reference_scores(gold: pd.DataFrame, bounds: Bounds, what: str) -> pd.DataFrame:
+    """Return the reference score of each item: the adjudicated one, or the mean of the labellers.
+
+    The scale is from 0 to 1. The columns are those of ``reference_labels``.
+    """
+    require_scores(gold, what)
+    labels = check(settle(gold, {"score": "float64"}, f"{what}: gold"), "gold")
+    lowest, highest = check_bounds(labels, "score", bounds)
+    labels["score"] = (labels["score"] - lowest) / (highest - lowest)
+    settled = labels["labeller"].eq(ADJUDICATED) & labels["score"].notna()
+    any_settled = settled.groupby([labels[name] for name in ITEM]).transform("any")
+    labels = labels[settled | ~any_settled]
+    several = labels.groupby(ITEM)["score"].transform("count").gt(1)
+    by = labels["labeller"].astype("str").fillna("no name").mask(several, "the mean of labellers")
+    items = labels.assign(settled_by=by).groupby(ITEM, sort=False)
+    how = {"inclusion_probability": "first", "score": "mean", "settled_by": "first"}
+    return items.agg(how).reset_index().rename(columns={"score": "gold"})
+
+
+def _majority_labels(rows: pd.DataFrame, what: str, *, is_score: bool) -> pd.DataFrame:
+    """Return a label of each item for each grader: the majority of the others, NaN for a tie.
+
+    For scores, it is the mean of the others. The columns are those of ``reference_labels`` and
+    ``grader``. All versions and rounds of a grader have one vote.
+    """
+    votes = rows.pivot_table(index=ITEM, columns="grader", values="verdict")
+    if votes.shape[1] < 3:
+        raise FrameError(
+            f"{what}: {argument('gold', 'majority')} needs three or more graders; there: "
+            f"{', '.join(map(str, votes.columns))}. Without gold, two graders are compared with "
+            "each other."
+        )
+    known = votes.notna()
+    sums, counts = votes.sum(axis=1), known.sum(axis=1)
+    others = votes.fillna(0.0).rsub(sums, axis=0) / known.astype(int).rsub(counts, axis=0)
+    label = others.stack(future_stack=True)
+    by = pd.Series(f"a majority of the {votes.shape[1] - 1} other graders", label.index)
+    if not is_score:
+        tied = pd.Series(np.isclose(label, 0.5), label.index)
+        label, by = label.round().mask(tied), by.mask(tied, DISPUTED)
+    about = {"gold": label, "settled_by": by, "inclusion_probability": NAN}
+    return pd.DataFrame(about).reset_index()
+
+
+def verdicts_with(
+    frame: pd.DataFrame,
+    name: str,
+    columns: Sequence[str],
+    made: Fields,
+    *,
+    by: Sequence[str],
+    cases: pd.DataFrame | None,
+    what: str,
+) -> pd.DataFrame:
+    """Open a frame of verdicts with extra columns, the result of another analysis.
+
+    ``made`` maps each extra column to its dtype. The frame must have ``columns`` and all extra
+    columns.
+    """
+    require_columns(frame, [*columns, *made], what)
+    settled = settle(frame, {**CONTRACTS["verdicts"].columns, **made}, f"{what}: {name}")
+    return clustered_verdicts(settled, by, what, cases=cases)[0]
+
 
 COEFFICIENTS = ("raw_agreement", "gwet_ac1", "cohen_kappa", "krippendorff_alpha")
 FOUR = ("raw_agreement", "cohen_kappa", "false_passes", "false_fails")
@@ -91,7 +273,8 @@ _OTHER_ITEMS = (
     "no ceiling: {} of the {} with a verdict and gold have the labels of two labellers; compare on "
     "these items alone: give the gold of these"
 )
-EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn", "n_missing", "worst_low", "worst_high"]
+_LACKING = ["n_missing", "worst_low", "worst_high"]
+EXTRA = ["ceiling", "prevalence", "n_failed", "gold_drawn", *_LACKING]
 # The worst cases of a coefficient are found by varying the number of passes among the missing
 # verdicts. At most this many numbers are tried for gold passes, and as many for gold fails.
 _TRIED = 101
@@ -327,7 +510,7 @@ def agreement(
             units = "labels" if gold_drawn == "verdict" else _UNITS.get(name, "labels")
             coefficient = UNITS.get(name) == "coefficient"
             notes.append(note_on_width(interval, units, coefficient=coefficient))
-            columns = dict(zip(EXTRA[-3:], worst, strict=True)) | needed_columns(interval)
+            columns = dict(zip(_LACKING, worst, strict=True)) | needed_columns(interval)
             ceiling = intervals.get(f"ceiling_{name}", undefined("", "")).estimate
             interval = interval.with_note(*notes)
             rows.append(row(name, interval, ceiling=ceiling, **about, **columns))
@@ -406,7 +589,7 @@ def _measures_asked(
     for name in as_list(quantities) or usual:
         require_known(f"{what}: quantities: found", name, (*allowed, *several))
         names += several.get(name, [name])
-    return list(dict.fromkeys(names))
+    return listed(names)
 
 
 def _all_measures(
@@ -633,3 +816,227 @@ def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
     failed = part["verdict"].isna()
     share = bounded_mean(failed, part["cluster"], ci_level=ci_level)
     return share.with_note(first=missing_reasons(part.loc[failed, "status"]))
+
+
+_NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
+_NO_PAIR = "no item has verdicts in two rounds"
+_NO_ATTEMPT = "no attempt has the same checks decided in all rounds"
+_MEASURES = ("flip_rate", "case_flip_rate", "attempt_flip_rate", "pass_rate_change")
+_FACTS = [*CASE, "cluster"]
+
+
+def consistency(
+    verdicts: pd.DataFrame,
+    *,
+    by: By = ("grader",),
+    average: By = (),
+    cases: pd.DataFrame | None = None,
+    ci_level: float = 0.95,
+    n_resamples: int = 1999,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Estimate how consistently one grader version grades the same answers in several rounds.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame with all rounds, as ``frames.verdicts(store, round="all")`` returns it.
+    by : str or sequence of str, default ("grader",)
+        Columns to group by, such as ``["grader", "agent"]``; not ``round``, because rounds are
+        compared.
+    average, cases
+        As in :func:`drift`.
+    ci_level : float, default 0.95
+        Level of the intervals.
+    n_resamples, seed : int
+        Number of bootstrap resamples of cases and their seed, for the chance-corrected
+        coefficients.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Several rows per ``by``, with the estimates columns. An item is a check of an attempt; only
+        items with verdicts in two or more rounds count. The measures are:
+
+        - ``raw_agreement``, ``gwet_ac1``, ``cohen_kappa`` (only for two rounds) and
+          ``krippendorff_alpha``: agreement between rounds;
+        - ``flip_rate``: share of items with different verdicts in different rounds;
+        - ``case_flip_rate``: the flip rate within each case, averaged over cases;
+        - ``attempt_flip_rate``: share of attempts that pass (every check passed) in one round but
+          not in another; only attempts with a verdict on every check in every round count;
+        - ``pass_rate_change``: pass rate of the last round minus that of the first.
+
+        ``n_rounds`` is the number of rounds. ``n_missing`` counts the items that have rows in two
+        or more rounds, but in at least one of them no verdict (malformed, refused or an error). For
+        ``attempt_flip_rate``, it counts the attempts of which every check has a row in every round,
+        but at least one row has no verdict. ``worst_low`` and ``worst_high`` are the lowest and the
+        highest value that these missing verdicts allow; they are NaN for the three chance-corrected
+        coefficients. The note counts the items that were left out, with reasons. Estimates are NaN
+        with a note if nothing was graded twice.
+
+    Raises
+    ------
+    FrameError
+        If the frame breaks its contract, graders, versions or agents would be pooled, or ``by``
+        names ``round``.
+
+    Notes
+    -----
+    Flip rates, raw agreement and the change have the interval of
+    :func:`skillcomp.stats.bounded.bounded_mean` with cases as clusters. A consistent grader can
+    still be wrong: see :func:`agreement`. The note counts the items that were graded in only one
+    round; ``worst_low`` and ``worst_high`` do not allow for them.
+    """
+    graded = graded_items(
+        verdicts,
+        None,
+        "reliability.consistency",
+        by=by,
+        settings=(ci_level, n_resamples, seed),
+        average=average,
+        cases=cases,
+        compared=["round"],
+    )
+    decided = graded.rows.assign(round=graded.rows["round"].fillna(1))
+    n_rounds = grouped(decided, [*graded.names, *ITEM])["round"].transform("size")
+    rows = []
+    for values, part in groups(decided.assign(again=n_rounds.ge(2)), graded.names):
+        index = ["cluster", *CASE, *ITEM]
+        wide = part.pivot(index=index, columns="round", values="verdict")
+        both = wide[wide.notna().sum(axis=1) >= 2].dropna(axis=1, how="all")
+        clusters = both.index.get_level_values("cluster")
+        measures = coefficients(
+            both.to_numpy(float), clusters, ci_level=ci_level, n_resamples=n_resamples, seed=seed
+        )
+        means = _means_of_changes(part[part["again"]], ci_level)
+        notes = _left_out(part, means["flip_rate"])
+        measures |= {name: means[name].interval for name in _MEASURES}
+        for name, interval in measures.items():
+            if not len(both):
+                note = _NO_PAIR if part["again"].any() else _NO_RETEST
+                interval = replace(interval, method=name, note=note)
+            elif not interval.n:
+                interval = undefined("bounded mean", _NO_ATTEMPT, ci_level, 0.0)
+            n_missing = means[name if name == "attempt_flip_rate" else "flip_rate"].missing[0]
+            worst = means[name].worst if name in means else [NAN, NAN]
+            ends = f"in the worst case it is {worst[0]:.2f} or {worst[1]:.2f}"
+            ends = ends if n_missing and not np.isnan(worst).any() else ""
+            interval = interval.with_note(*notes, ends)
+            about = dict(zip(_LACKING, (n_missing, *worst), strict=True))
+            rows.append(row(name, interval, **values, **about, n_rounds=both.shape[1]))
+    return graded.estimates(rows, ["n_rounds", *_LACKING])
+
+
+def _left_out(part: pd.DataFrame, flips: Estimate) -> list[str]:
+    """Return notes on the items that are left out or lack verdicts, with reasons."""
+    again, n_left, n_lacking = part["again"], flips.n_dropped, flips.missing[0]
+    reasons = missing_reasons(part.loc[again & part["verdict"].isna(), "status"])
+    n_once = (~again).sum()
+    counts = {
+        f"{plural(n_left, 'item')} left out, without verdicts in two rounds": n_left,
+        f"{plural(n_lacking - n_left, 'item')} without a verdict in some round": n_lacking > n_left,
+        f"verdicts missing: {reasons}": n_lacking,
+        f"{plural(n_once, 'item')} graded in one round only": n_once,
+    }
+    return [note for note, count in counts.items() if count and again.any()]
+
+
+def _means_of_changes(again: pd.DataFrame, ci_level: float) -> dict[str, Estimate]:
+    """Estimate the measures of changes between rounds, with the bounds of missing verdicts.
+
+    ``raw_agreement`` has only bounds. The rows in ``again`` are verdicts on items that were graded
+    in several rounds.
+    """
+    again = again.assign(
+        _low=again["verdict"].fillna(0.0),
+        _high=again["verdict"].fillna(1.0),
+        is_open=again["verdict"].isna(),
+    ).sort_values("round")
+    items = _flips(again, ITEM)
+    n, n_passed, n_known = items["n_rounds"], items["n_passed"], items["n_known"]
+    # Most pairs of rounds agree if missing verdicts join the more frequent verdict of the item, and
+    # the fewest agree if passes and fails are as equal in number as possible.
+    most = n - n_known + n_passed
+    counts = {"_low": (n // 2).clip(n_passed, most)}
+    counts["_high"] = most.where(2 * n_passed >= n_known, n_passed)
+    pairs = {k: (m * (m - 1) + (n - m) * (n - m - 1)) / (n * (n - 1)) for k, m in counts.items()}
+    ends = []
+    for end in ("first", "last"):
+        values = (
+            grouped(again, [*ITEM, *_FACTS])[["verdict", "_low", "_high"]].agg(end).reset_index()
+        )
+        level = values["verdict"].where(n_known >= 2)
+        ends.append(values.assign(end=end, _level=level, _size=1, _n=1))
+    attempts = _flips(_outcomes_of_rounds(again), ["attempt_id"]).drop(columns="_level")
+    known = again.dropna(subset="verdict")
+    known = known[grouped(known, ITEM)["round"].transform("size") >= 2]
+    decided = _flips(_outcomes_of_rounds(known), ["attempt_id"])
+    attempts = attempts.merge(decided[["attempt_id", *_FACTS, "_level"]], how="outer")
+
+    def mean(
+        table: pd.DataFrame, unit: list[str], arm: Sequence[str] = (), average: Sequence[str] = ()
+    ) -> Estimate:
+        if table.empty:
+            return Estimate(undefined("", "", ci_level, 0.0), [], 0, [0], [NAN, NAN])
+        units = Units.of(table, [], arm=arm, unit=unit, average=average, value="level")
+        weights = {("last",): 1.0, ("first",): -1.0} if arm else {(): 1.0}
+        return within(
+            units, [Contrast({}, 0, weights)], ci_level=ci_level, interval="bounded", notes=False
+        )[0]
+
+    return {
+        "flip_rate": mean(items, ITEM),
+        "case_flip_rate": mean(items, CASE, average=ITEM),
+        "attempt_flip_rate": mean(attempts, ["attempt_id"]),
+        "pass_rate_change": mean(pd.concat(ends), ITEM, ["end"]),
+        "raw_agreement": mean(items.assign(**pairs), ITEM),
+    }
+
+
+def _flips(rows: pd.DataFrame, unit: list[str]) -> pd.DataFrame:
+    """Return one row per unit: whether its verdict changes, and the bounds of this."""
+    units = grouped(rows, [*unit, *_FACTS])
+    table: pd.DataFrame = (
+        units["verdict"].agg(n_rounds="size", n_known="count", n_passed="sum").reset_index()
+    )
+    changes = table["n_passed"].between(0, table["n_known"], inclusive="neither")
+    return table.assign(
+        _level=changes.astype(float).where(table["n_known"] >= 2),
+        _low=changes,
+        _high=changes | (table["n_known"] < table["n_rounds"]),
+        _size=1,
+        _n=~units["is_open"].any().to_numpy(),
+    )
+
+
+def _outcomes_of_rounds(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return whether each attempt passed in each round, NaN if a missing verdict decides it.
+
+    Only attempts of which every check has a row in every round count.
+    """
+    whole = grouped(rows, ITEM)["round"].transform("size").eq(rows["round"].nunique())
+    rows = rows[whole.groupby(rows["attempt_id"]).transform("all")]
+    outcomes = grouped(rows, ["attempt_id", *_FACTS, "round"])
+    lowest: pd.DataFrame = outcomes["verdict"].min().reset_index()
+    is_open = outcomes["is_open"].any().to_numpy()
+    verdict = lowest["verdict"].where(lowest["verdict"].eq(0) | ~is_open)
+    return lowest.assign(verdict=verdict, is_open=is_open)
+
+
+def round_flips(verdicts: pd.DataFrame, *, cases: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return how often the rounds of each grader disagree, for graders with several rounds.
+
+    The rows are those of :func:`consistency` with the measures ``flip_rate`` and
+    ``attempt_flip_rate``. Every grader version has one row for each measure; agents are pooled.
+    """
+    version = [verdicts["grader"], verdicts["grader_version"]]
+    n_rounds = verdicts["round"].fillna(1).groupby(version, dropna=False).transform("nunique")
+    # no resampling, because only the chance-corrected coefficients need it
+    rows = consistency(
+        verdicts[n_rounds.gt(1)],
+        by=["grader", "grader_version"],
+        average=["agent"] if "agent" in verdicts else [],
+        cases=cases,
+        n_resamples=1,
+    )
+    return rows[rows["measure"].isin(["flip_rate", "attempt_flip_rate"])].reset_index(drop=True)

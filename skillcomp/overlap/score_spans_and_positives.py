@@ -1,11 +1,13 @@
-"""N-grams that texts share with their skill: counts, flags by a calibrated rule, and ROC curves."""
+"""N-grams that texts share with their skill: counts, places, flags, ROC curves and copies."""
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import product
 from numbers import Real
 from os.path import exists
 from pathlib import Path
@@ -14,24 +16,31 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skillcomp.errors import FrameError, instead, plural, require_known, suggest
+from skillcomp.errors import FrameError, instead, plural, require_known, require_whole, suggest
 from skillcomp.frames.check import check, plain_values, require_frame, settle
 from skillcomp.frames.contracts import CASE
-from skillcomp.frames.estimates import columns_of, listed, require_columns
+from skillcomp.frames.estimates import check_settings, columns_of, listed, require_columns
 from skillcomp.frames.table_reader import FrameWarning
-from skillcomp.io.skills import FILE_NAME, skill_folders, skill_texts
+from skillcomp.io.skills import FILE_NAME, skill_folders, skill_of, skill_texts
 from skillcomp.ngrams import (
+    NO_BLANKS,
     Ints,
     Matches,
     Tokenizer,
+    Tokens,
     check_n,
+    count_words,
+    intern_groups,
     match,
+    match_lengths,
     name_of_tokenizer,
+    run_lengths,
     share_not_ascii,
+    split_sentences,
     tokenize,
 )
 from skillcomp.records import Skill
-from skillcomp.stats.results import NAN, Bools, Floats
+from skillcomp.stats.results import NAN, Bools, Fields, Floats
 
 # A skill to compare with: a Skill (its SKILL.md), a text, or the path of a file or a folder.
 Document = Skill | str | Path
@@ -652,3 +661,416 @@ def _curve_points(passages: pd.DataFrame, copying: Sequence[str]) -> pd.DataFram
             "n_short": n_short,
         }
     )
+
+
+_TEXT_KEYS = ["attempt_id", "passage_id", "skill", "case_id", "condition", "level"]
+_PLACES = {
+    "start": "Int64",
+    "end": "Int64",
+    "span": "str",
+    "file": "str",
+    "source_start": "Int64",
+    "source_end": "Int64",
+    "source": "str",
+}
+
+
+def spans(
+    texts: pd.DataFrame,
+    *,
+    skills: Skills,
+    cases: pd.DataFrame | None = None,
+    ngram: int = 6,
+    exclude_prompt: bool = True,
+    boilerplate: str | Sequence[str] = (),
+    most: int | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> pd.DataFrame:
+    """List the spans that texts share with their skill, with their places in both texts.
+
+    A span is a sequence of at least `ngram` tokens that is also in the skill, and that cannot be
+    made longer at either end. Spans may overlap. A span is left out if it overlaps another span and
+    has only n-grams of that span.
+
+    Parameters
+    ----------
+    texts, skills, cases, exclude_prompt, boilerplate, tokenizer
+        As in :func:`score`.
+    ngram : int, default 6
+        Smallest number of tokens of a span.
+    most : int, optional
+        Largest number of spans.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per span, the longest first: attempt_id, passage_id, skill, case_id, condition and
+        level (NA if `texts` does not have the column), then
+
+        n_tokens : int64, number of tokens of the span
+        start, end : Int64, place in the text in characters, so that ``text[start:end]`` is the span
+        span : str, as written in the text
+        file : str, file of the skill; NA if the skill was given as a text
+        source_start, source_end : Int64, place of the first such sequence in that file
+        source : str, as written in the skill
+
+        Indices are NA if the tokens do not occur in the text, because your own tokenizer rewrites
+        them.
+
+    Raises
+    ------
+    FrameError
+        As in :func:`score`, or if `most` is below 1.
+
+    See Also
+    --------
+    score : Counts the n-grams; a text has a span exactly if ``any_shared`` is True for this n.
+
+    Notes
+    -----
+    A span counts if at least one of its n-grams is in neither the prompt nor the boilerplate. It is
+    listed as a whole, even if it begins or ends with words of the prompt.
+
+    Examples
+    --------
+    >>> passages = pd.DataFrame({"passage_id": ["p"], "skill": ["s"], "level": ["near_copy"],
+    ...     "text": ["They narrow the unknown values."]})
+    >>> skills = {"s": "Always narrow unknown values, then decode."}
+    >>> shared = spans(passages, skills=skills, ngram=3)
+    >>> shared.loc[0, ["span", "source"]].tolist()
+    ['narrow the unknown values', 'narrow unknown values']
+    """
+    if most is not None and most < 1:
+        raise FrameError(f"overlap.spans: most: found {most!r}; allowed: at least 1.")
+    (n,) = check_n(ngram, "overlap.spans: ngram").tolist()
+    written = checked_texts(texts, skills, cases, exclude_prompt, boilerplate)
+    rows = [
+        place
+        for at in range(len(written.files))
+        for place in _spans_of_source(written, at, n, tokenizer)
+    ]
+    dtypes = {"row": "int64", "n_tokens": "int64", **_PLACES}
+    places = pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
+    order = ["n_tokens", "row", "start"]
+    places = places.sort_values(order, ascending=[False, True, True]).head(most or len(places))
+    keys = (
+        written.frame.reindex(columns=_TEXT_KEYS).astype("str").take(places.pop("row").to_numpy())
+    )
+    return pd.concat([keys.reset_index(drop=True), places.reset_index(drop=True)], axis=1)
+
+
+def _spans_of_source(
+    written: ScoredTexts, source: int, n: int, tokenizer: Tokenizer | None
+) -> list[Fields]:
+    """Return the spans that texts share with one source; ``row`` is the number of the text."""
+    rows = np.flatnonzero(written.source_of == source)
+    texts = [written.texts[row] for row in rows]
+    banned, exclude = np.unique(written.exclude_of[rows], return_inverse=True)
+    files = written.files[source]
+    groups = [list(files.values()), *("" if i < 0 else written.excludes[i] for i in banned)]
+    tokens, owned, first = intern_groups(groups, texts, tokenizer)
+    text = np.repeat(np.arange(len(rows)), np.diff(tokens.bounds)[first:])
+    runs = _maximal_runs(tokens, owned, first, exclude[text], n)
+    placed = []
+    ids = tokens.ids[: owned[1]]
+    for begin, run in _without_repeats(tokens.ids, runs, n):
+        at = text[begin - tokens.bounds[first]]
+        other = _first_occurrence(ids, tokens.ids[begin : begin + run])
+        part = int(np.searchsorted(tokens.bounds, other, side="right")) - 1
+        file, whole = list(files.items())[part]
+        place = {"row": rows[at], "n_tokens": run, "file": file or None}
+        place |= _place(tokens, texts[at], first + at, begin, run, ("start", "end", "span"))
+        names = ("source_start", "source_end", "source")
+        place |= _place(tokens, whole, part, other, run, names)
+        placed.append(place)
+    return placed
+
+
+def _maximal_runs(
+    tokens: Tokens, owned: Ints, first: int, exclude: Ints, n: int
+) -> list[tuple[int, int]]:
+    """Return position and length of each shared run that is not part of a longer shared run.
+
+    At least one n-gram of each run is in no excluded text. The first group of documents is the
+    source. `exclude` holds, for each position, the index (from 0) of the group of excluded texts.
+    """
+    here = np.arange(tokens.bounds[first], tokens.bounds[-1])
+    run = run_lengths(tokens, owned, here, np.zeros_like(here))
+    # A run is not maximal if a longer shared run contains it and begins one token earlier.
+    grows = np.append(0, run[:-1]) == run + 1
+    begin = np.flatnonzero((run >= n) & ~grows)
+    banned = match_lengths(tokens, owned[1:], here, exclude, n)
+    counted = np.concatenate([[0], np.cumsum(banned < n)])
+    begin = begin[counted[begin + run[begin] - n + 1] > counted[begin]]
+    return list(zip(here[begin].tolist(), run[begin].tolist(), strict=True))
+
+
+def _without_repeats(ids: Ints, runs: list[tuple[int, int]], n: int) -> list[tuple[int, int]]:
+    """Leave out each run that overlaps another run and has only n-grams of that run.
+
+    Without this rule, a text that repeats one word would have a run at every word.
+    """
+    listed = []
+    # `stop` is the end of the last listed run. If a run begins before `stop`, the two overlap, and
+    # `seen` keeps its n-grams; otherwise `seen` is emptied. N-grams at positions before `checked`
+    # were added already.
+    seen: set[bytes] = set()
+    checked = stop = -1
+    for begin, run in runs:
+        overlaps = begin < stop
+        if not overlaps:
+            seen, checked = set(), begin
+        last = begin + run - n + 1
+        new = {ids[at : at + n].tobytes() for at in range(max(checked, begin), last)}
+        checked = max(checked, last)
+        if not overlaps or not new <= seen:
+            listed.append((begin, run))
+            stop = begin + run
+        seen |= new
+    return listed
+
+
+def _first_occurrence(ids: Ints, run: Ints) -> int:
+    """Return the position of the first occurrence of a run of tokens, which must exist."""
+    at = np.flatnonzero(ids[: len(ids) - len(run) + 1] == run[0])
+    for step in range(1, len(run)):
+        if len(at) == 1:
+            break
+        at = at[ids[at + step] == run[step]]
+    return int(at[0])
+
+
+def _place(
+    tokens: Tokens, text: str, doc: int, begin: int, run: int, names: tuple[str, str, str]
+) -> Fields:
+    """Return start, end and text of a run of tokens in its document."""
+    at = begin - tokens.bounds[doc]
+    start, end = tokens.edges(text, doc, at, run) or (None, None)
+    return dict(zip(names, (start, end, tokens.cut(text, doc, at, run)), strict=True))
+
+
+MADE_UP = "made-up copies: the rate belongs to the edits that made them, so there is no interval"
+_EDIT_RATES = (0.1, 0.3)  # shares of the words that are edited
+_SENTENCES = (1, 2, 4)  # numbers of sentences in a passage
+FEWEST_WORDS = 4  # a text with fewer words than this is taken for a label, not a sentence
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+# matches lines that are never quoted: tables, headings, horizontal rules
+_LEFT_OUT = re.compile(r"^\s*(?:\||#{1,6}\s|[-=*_]{3,}\s*$)")
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
+# matches a word and the blanks before it; in scripts without blanks, each character is a word
+_WORD = re.compile(rf"(\s*)([{NO_BLANKS}]|[^\s{NO_BLANKS}]+)")
+
+
+def positives(
+    skill: Skill | Skills,
+    *,
+    seed: int = 0,
+    n_each: int = 20,
+) -> pd.DataFrame:
+    """Make verbatim passages and near copies out of the text of a skill.
+
+    A passage is a sequence of one, two or four sentences of one section. It is quoted whole, or 10
+    or 30 % of its words are dropped or swapped with the next word. Tables, headings and code are
+    left out.
+
+    Parameters
+    ----------
+    skill : Skill, mapping of str to Skill, str or path, or path
+        A skill, or several with slugs as keys, such as ``store.skills``; paths as in :func:`score`.
+    seed : int, default 0
+        Seed of the random generator. Each skill has its own generator, so that its passages do not
+        depend on the other skills.
+    n_each : int, default 20
+        Largest number of passages for each combination of skill, number of sentences, edit and
+        rate. A skill with few sentences gives fewer.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A passages frame (passage_id, skill, document, level, text) with ``made_up`` True and
+
+        level : ``verbatim`` without an edit, otherwise ``near_copy``
+        document : the skill and the first sentence that is quoted
+        edit : str, ``none``, ``dropped`` or ``swapped``
+        edit_rate : float64, share of the words that are edited
+        n_sentences : int64
+        source_text : str, the sentences before the edit
+
+    Raises
+    ------
+    FrameError
+        If a skill has no sentence to quote, or a number is out of range.
+
+    See Also
+    --------
+    positives_found : Computes how many of these passages have an n-gram of the skill.
+    calibrate : Estimates the threshold; its choice then depends only on the nulls.
+
+    Notes
+    -----
+    The rate of made-up copies that are detected is a fact about these edits. It has no interval,
+    because more passages would not show more about the copies of an agent. Passages that people or
+    models wrote by copying are the better source.
+
+    Examples
+    --------
+    >>> copies = positives({"tea": "Pour the water over the leaves. Wait for four minutes."})
+    >>> copies.loc[copies["level"].eq("verbatim"), "text"].tolist()[0]
+    'Pour the water over the leaves.'
+    """
+    check_settings("overlap.positives", 0.95, seed=seed)
+    require_whole("overlap.positives: n_each", n_each, FrameError)
+    edits = [("none", 0.0), *product(("dropped", "swapped"), _EDIT_RATES)]
+    rows = []
+    for slug, one_skill in _parsed_skills(skill).items():
+        rng = np.random.default_rng([seed, *slug.encode()])
+        blocks = [list(_sentences_of_block(block)) for block in _blocks_of_skill(one_skill)]
+        if not any(_quoted_sentences(blocks, 1)):
+            raise FrameError(
+                f"overlap.positives: skill '{slug}' has no sentence of {FEWEST_WORDS} words or "
+                "more; give passages that were written by hand."
+            )
+        for n_sentences in _SENTENCES:
+            quotes = list(_quoted_sentences(blocks, n_sentences))
+            picked = rng.permutation(len(quotes))[:n_each]
+            for place in sorted(picked.tolist()):
+                number, text = quotes[place]
+                about = {
+                    "skill": slug,
+                    "document": f"{slug}/sentence {number}",
+                    "n_sentences": n_sentences,
+                    "source_text": text,
+                }
+                rows += [
+                    about
+                    | {"edit": edit, "edit_rate": rate, "text": _edited_text(text, edit, rate, rng)}
+                    for edit, rate in edits
+                ]
+    table = pd.DataFrame(rows)
+    numbers = (table.groupby("skill").cumcount() + 1).astype("str").str.zfill(4)
+    table["passage_id"] = table["skill"] + "/made-up-" + numbers
+    levels = table["edit"].eq("none").map({True: "verbatim", False: "near_copy"})
+    return check(table.assign(level=levels, made_up=True), "passages")
+
+
+def positives_found(
+    passages: pd.DataFrame,
+    *,
+    skills: Skills,
+    ngram: Iterable[int] | int = range(3, 13),
+) -> pd.DataFrame:
+    """Compute the rate of made-up copies with an n-gram of their skill, by length and edit.
+
+    Parameters
+    ----------
+    passages : pandas.DataFrame
+        Passages of :func:`positives`.
+    skills, ngram
+        As in :func:`score`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per number of sentences, edit, rate and n: n_sentences, edit, edit_rate, n,
+        ``copy`` (the edit in words), measure (``sensitivity``), unit, estimate, ci_low and ci_high
+        (NaN, see the note), n_texts, note. A passage with fewer than n tokens counts as missed.
+
+    Raises
+    ------
+    FrameError
+        If a column of :func:`positives` is missing, or a skill is missing from `skills`.
+    """
+    keys = ["n_sentences", "edit", "edit_rate"]
+    passages = checked_columns(passages, ["text", *keys], what="overlap.positives_found: passages")
+    scored = score(passages, skills=skills, ngram=ngram)
+    scored = scored.merge(passages[["passage_id", *keys]], on="passage_id")
+    scored["estimate"] = scored["any_shared"].fillna(False).astype("float64")
+    rates = scored.groupby([*keys, "n"], sort=False)["estimate"]
+    table = rates.agg(estimate="mean", n_texts="size").reset_index()
+    words = {"none": "quoted whole", "dropped": "words dropped", "swapped": "words swapped"}
+    copy = [
+        words[edit] if edit == "none" else f"{100 * rate:g} % of {words[edit]}"
+        for edit, rate in zip(table["edit"], table["edit_rate"], strict=True)
+    ]
+    table = table.assign(copy=copy, measure="sensitivity", unit="rate", note=MADE_UP)
+    table[["ci_low", "ci_high"]] = NAN
+    front = [*keys, "copy", "n", "measure", "unit", "estimate", "ci_low", "ci_high"]
+    return table[[*front, "n_texts", "note"]]
+
+
+def _parsed_skills(skill: Skill | Skills) -> dict[str, Skill]:
+    if isinstance(skill, Skill):
+        return {skill.slug: skill}
+    documents = skills_by_slug(skill)
+    if not documents:
+        raise FrameError(
+            "overlap.positives: there is no skill; give the text of its SKILL.md, as {'tea': text},"
+            " or add it to the study (RunStore.add_skill)."
+        )
+    return {
+        slug: document
+        if isinstance(document, Skill)
+        else skill_of("\n\n".join(source_files(documents, slug).values()), slug, Path(slug))
+        for slug, document in documents.items()
+    }
+
+
+def _blocks_of_skill(skill: Skill) -> Iterator[list[str]]:
+    """Yield blocks of lines that can be quoted; a heading, table or code block ends a block."""
+    for text in (skill.description, *skill.concept.values(), skill.body or skill.text):
+        block: list[str] = []
+        code = False
+        for line in text.splitlines():
+            fence = bool(_FENCE.match(line))
+            if fence or code or _LEFT_OUT.match(line):
+                code ^= fence
+                yield block
+                block = []
+            else:
+                block.append(line)
+        yield block
+
+
+def _sentences_of_block(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the sentences of a block, after joining the lines of each paragraph."""
+    paragraph: list[str] = []
+    for line in [*lines, ""]:
+        item = _ITEM.match(line)
+        ends = (
+            item or not line.strip() or (paragraph and re.search(r"[.!?。！？:;]$", paragraph[-1]))
+        )
+        if ends:
+            yield from split_sentences(" ".join(paragraph))
+            paragraph = []
+        text = line[item.end() :] if item else line
+        paragraph += [text.strip()] if text.strip() else []
+
+
+def _quoted_sentences(blocks: Iterable[Sequence[str]], size: int) -> Iterator[tuple[int, str]]:
+    """Yield ``size`` neighbouring sentences of a block, and the number of the first sentence."""
+    first = 1
+    for block in blocks:
+        for at in range(len(block) - size + 1):
+            text = " ".join(block[at : at + size])
+            if count_words(text) >= FEWEST_WORDS:
+                yield first + at, text
+        first += len(block)
+
+
+def _edited_text(text: str, edit: str, rate: float, rng: np.random.Generator) -> str:
+    """Drop a share of the words of a text, at least one, or swap neighbouring words."""
+    if edit == "none":
+        return text
+    blanks, words = zip(*_WORD.findall(text), strict=True)
+    n_edited = max(1, round(rate * len(words)))
+    order = np.arange(len(words))
+    if edit == "dropped":
+        order = np.sort(rng.permutation(order)[min(n_edited, len(words) - 1) :])
+        return "".join(blanks[at] + words[at] for at in order).strip()
+    free = np.ones(len(words), dtype=bool)
+    for at in rng.permutation(len(words) - 1):
+        if n_edited > 0 and free[at] and free[at + 1]:  # swap no word twice
+            order[[at, at + 1]] = at + 1, at
+            free[[at, at + 1]] = False
+            n_edited -= 2
+    return "".join(blank + words[at] for blank, at in zip(blanks, order, strict=True)).strip()

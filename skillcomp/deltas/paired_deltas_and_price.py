@@ -1,0 +1,915 @@
+"""The change of rates and amounts on the same cases, and the price of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from skillcomp.contrast import (
+    MISSING,
+    ONE_SKILL,
+    UNEQUAL_LOSS,
+    BoundedValue,
+    Bounds,
+    Contrast,
+    Units,
+    case_table,
+    claim,
+    claimed,
+    compared_outcomes,
+    compared_units,
+    contrasts_with,
+    level_table,
+    missing_note,
+    within,
+)
+from skillcomp.errors import FrameError, plural
+from skillcomp.frames.check import as_list, check
+from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
+from skillcomp.frames.estimates import (
+    By,
+    estimates,
+    grouped,
+    groups,
+    listed,
+    n_distinct,
+    ordered,
+    prepared,
+    refuse_different_checks,
+    require_columns,
+    require_reference,
+    row,
+    sorted_by,
+    with_adjusted_p,
+    with_cautions,
+    with_method,
+)
+from skillcomp.frames.reference_labels import RESULTS, usable
+from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_mean, bounded_means
+from skillcomp.stats.clusters import amount_change, cr2_mean, log_ratio, ratio_of_means
+from skillcomp.stats.results import Fields, Interval, is_number, join_notes, undefined
+
+_WHAT = "deltas.paired"
+_DIMENSION = "comprehension_dimension"
+DELTA_FACTS = ["reference", "rate", "reference_rate", "n_dropped"]
+DELTA_COLUMNS = [*DELTA_FACTS, *MISSING]
+OwnWords = Literal["passed_own_words"]
+AnyValue = BoundedValue | OwnWords | Amount
+
+
+def paired(
+    outcomes: pd.DataFrame,
+    attempts: pd.DataFrame | None = None,
+    *,
+    by: By = (),
+    value: AnyValue | Sequence[AnyValue] = "passed",
+    bounds: Bounds = None,
+    reference: str = "baseline",
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    limit: float | None = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate the paired change in pass rate (or cost) between a condition and the reference.
+
+    Conditions are paired on the case. Repeats are averaged within a case, so their number may
+    differ, and each case has the same weight. For the rates themselves use :func:`rates`.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame with skill, case_id, condition, contrast_of, and the column ``value``. An
+        attempts frame if ``value`` is one of its amounts and ``attempts`` is omitted.
+    attempts : pandas.DataFrame, optional
+        An attempts frame with the amounts. Only rows that match the outcomes in case, condition and
+        agent are used. Facts of a case that this frame lacks, such as ``contrast_of``, are taken
+        from the outcomes.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]`` or ``["grader", "skill"]``. With
+        ``comprehension_dimension``, cases without a dimension are left out, and the dimensions of
+        each group are sorted.
+    value : {"passed", "share_passed", "score"}, an amount, or a list of these, default "passed"
+        ``"passed"``: whether all checks of an attempt passed. ``"share_passed"``: the share of its
+        checks that passed. ``"passed_own_words"``: whether it passed without copying, a column of
+        :func:`skillcomp.overlap.flag`; the interval then allows for both possibilities if a pass
+        is too short to tell whether it copies. ``"score"``: the score of the grader; with
+        ``bounds``, its interval is that of a bounded mean, otherwise a t interval. An amount is a
+        column of an attempts frame (``cost_usd``, ``seconds``, ``input_tokens``,
+        ``output_tokens``, ``n_words`` or ``n_commands``). A list, such as ``["passed", "cost_usd",
+        "seconds"]``, gives the rows of each value in turn; ``share_passed`` beside ``passed`` is
+        left out if each attempt has one check, because both are then the same.
+    bounds : tuple of float, optional
+        The lowest and the highest score that an attempt can have, such as ``(1, 5)``. Estimates
+        and limits are then in the unit of the scores.
+    reference : str, default "baseline"
+        The condition that all others are compared with.
+    cluster : {"case", "skill"} or str, default "case"
+        ``"case"``: the interval is about further cases of these skills. ``"skill"``: the interval
+        is about skills in general. This needs at least five skills: with two to four the interval
+        is about cases, and with one it is NaN. ``note`` states this, and the smallest delta that
+        nine of ten studies with this number of skills detect. You can also name a column that has
+        one value in all rows of a case (a video, a repository, a user). Cases with the same value
+        are then one cluster, together with the other case of a contrast pair; a case without a
+        value forms its own cluster. Coverage falls to 84-91 % if clusters differ much in size and
+        only the large ones change.
+    average : str or sequence of str, optional
+        Columns to average over within each case, such as ``["agent"]``: each value is paired with
+        the same value under the reference. If all rows are copied under another agent, grader,
+        round or run, the average over this column gives the same results. Columns in ``by`` cannot
+        be averaged.
+    weight : str, optional
+        A column of the outcomes with the weight of each case, such as its criticality. A weight is
+        a number above 0 and the same in all rows of a case. Choose the weights before you see the
+        data. Default: equal weights. Amounts cannot be weighted. Coverage falls to 84-91 % if
+        weights are very unequal and only heavy cases change; ``note`` warns if one case or cluster
+        has more than a fifth of the weight.
+    limit : float, optional
+        The largest amount that an attempt can have, in the unit of the amount, such as the time
+        limit of the agent in seconds. Only for amounts. ``delta_<amount>`` then has the interval of
+        a bounded mean, which is valid even if few attempts hold most of the amount.
+    ci_level : float, default 0.95
+        Level of the interval.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule for the interval. ``"adaptive"``: if the attempts show that outcomes are mixed within
+        cases, the rule assumes that there are no cases unlike those observed. Without repeats it
+        equals ``"bounded"``, which assumes nothing about unseen cases and is wider. ``"t"``: the
+        textbook interval (CR2 with Satterthwaite degrees of freedom). It is NaN without spread, and
+        covers as little as 62 % if agents always give the same answer. Amounts have their own
+        interval (see Notes), whatever the rule.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition other than the reference. The estimates columns hold the
+        delta. ``measure`` is ``delta_passed``, ``delta_share_passed``,
+        ``delta_passed_own_words`` or ``delta_score``. ``estimate`` is in rate units, from -1 to 1,
+        or in the unit of the scores. ``n`` counts the
+        cases with an outcome under both conditions. Notes explain ``p_value``, ``p_adjusted`` and
+        ``shown``. Further columns: ``reference`` is the reference condition. ``rate`` and
+        ``reference_rate`` are the rates of the two conditions over these cases. ``n_dropped``
+        counts the cases with an outcome under only one of the two. ``n_attempts`` and
+        ``n_attempts_reference`` count the attempts at cases asked under both conditions,
+        ``n_missing`` and ``n_missing_reference`` the missing ones among them. ``worst_low`` and
+        ``worst_high`` bound the delta whatever the missing attempts would have shown (see Notes).
+
+    Raises
+    ------
+    FrameError
+        If the frame breaks its contract, several graders would be pooled, the reference is not
+        among the conditions, or ``by`` names ``condition``.
+
+    See Also
+    --------
+    rates : The rates of the conditions.
+    skillcomp.plots.estimates : Draws the result.
+
+    Notes
+    -----
+    The interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the differences of the
+    cases, both for attempts passed and for shares. Shares of an unknown number of checks have the
+    ``"bounded"`` interval; ``method`` names the rule. The interval for shares of checks assumes
+    that the checks of a case do not agree in blocks: if half of ten checks always pass and the
+    others always agree with each other, coverage fell to 87-92 % in simulations (``"bounded"``:
+    99 %). The two cases of a contrast pair have nearly the same prompt and form one cluster.
+    Attempts without an outcome (a failed grader) are left out of the mean of their case; a case
+    without any outcome under a condition is dropped and counted. ``se`` and ``df`` (CR2) serve to
+    combine results. They are NaN if there is no spread; results are then combined by their limits.
+
+    An attempt is missing if its row has no outcome, or if it was planned and has no row. Give the
+    plan by ``asked=`` of :func:`skillcomp.from_frame`; then no other attempt is missing. Without
+    it, the plan of each skill is the one that explains the numbers of attempts with the fewest
+    losses: equal numbers under all conditions, or a pattern that the numbers show, in whole rounds
+    per case. Cases with fewer rounds under all conditions were planned so, unless there are no more
+    of them than losses by chance would leave. A case with rows under only one of baseline and skill
+    lacks all attempts under the other, unless most cases do; under any other condition, a case
+    without rows was not asked. Averages over the remaining attempts are unbiased only if the
+    missing attempts are like the remaining ones. ``worst_low`` and ``worst_high`` do not assume
+    this. ``worst_low`` is the delta if every missing attempt of the condition had failed and every
+    missing attempt of the reference had passed (a missing attempt with a failed check cannot pass);
+    ``worst_high`` is the reverse. Both are computed over all cases asked under both conditions.
+    Without missing attempts, the delta of these cases would be between the two bounds; sampling
+    error comes on top. The note counts the missing attempts, and warns if their shares under the
+    two conditions differ by five points or more.
+
+    Amounts have three rows. ``total_ratio_<amount>`` is the ratio of the totals, over the cases
+    with both amounts, with Fieller's limits (:func:`skillcomp.stats.clusters.ratio_of_means`); it
+    has no limits if the reference could be 0. ``delta_<amount>`` is the mean difference of the case
+    means (:func:`skillcomp.stats.clusters.amount_change`). Its limits allow for ordinary skew,
+    which a t interval does not; if a total is 0, they are those of t, and the note says so.
+    ``ratio_<amount>`` is the geometric mean of the case ratios
+    (:func:`skillcomp.stats.clusters.log_ratio`), without the cases with an amount of 0. In
+    simulations of lognormal amounts of 14 to 84 cases, also in clusters of two to five, the first
+    two covered 94 to 98 %. With a fifth of the amounts 0, the ratio of totals covered 95 % and the
+    difference 92 to 94 %. If a few cases hold most of the amount, for instance because the agent
+    loops there, a sample may contain no such case and then gives no warning; ``note`` warns if a
+    tenth of the cases or fewer hold a third of the amount. With a ``limit``, the difference has a
+    bounded interval. The note also counts amounts of 0 where others have an amount: such attempts
+    may not have been billed. Attempts that
+    ended in an error or a pause are missing; those with the status ``timeout``, ``truncated`` or
+    ``refused`` are results. There are no ``worst_low`` and ``worst_high``.
+
+    Scores with ``bounds`` are mapped to 0 and 1. The pseudo-cases of the adaptive rule then depend
+    on how much the scores of a case vary: four times their variance takes the place of 4 p (1 - p)
+    for a pass rate p. In simulations with one to four attempts, also in clusters, coverage was at
+    least 98 % (``docs/intervals.md``). For scores that hardly vary, the interval can be several
+    times as wide as that of ``interval="t"``. t assumes that no case is unlike the observed ones:
+    where 7 % of cases break to the lowest score, it covers the mean score in 78 to 91 %. A
+    ``score`` without ``bounds`` has a t interval and no worst case.
+
+    If the table names three or more repeats (``repeat=``), the interval is widened where repeats
+    share something, see :func:`skillcomp.stats.repeats.for_other_runs`; not for amounts.
+
+    ``p_value`` is that of :func:`skillcomp.stats.clusters.p_of_rows`, a t test with a variance
+    that the rows of the call share; without spread in a row, it inverts the interval. For amounts
+    it inverts the interval. ``p_adjusted`` is adjusted by Holm over all rows of the call that have
+    the same measure, except those of a placebo.
+
+    Examples
+    --------
+    Of twelve cases, 3 pass in the baseline and 11 with the skill.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({
+    ...     "skill": "s", "case_id": [f"s/{i}" for i in range(12)] * 2,
+    ...     "condition": ["baseline"] * 12 + ["skill"] * 12,
+    ...     "passed": [True] * 3 + [False] * 9 + [True] * 11 + [False]})
+    >>> row = paired(frame, by=["skill"]).iloc[0]
+    >>> row["condition"], round(float(row["estimate"]), 3), int(row["n"])
+    ('skill', 0.667, 12)
+    """
+    names = listed(by)
+    if _DIMENSION in names:
+        require_columns(outcomes, [_DIMENSION], "deltas.paired: by")
+        outcomes = outcomes[outcomes[_DIMENSION].notna()]
+    how: Fields = {
+        "by": names,
+        "reference": reference,
+        "cluster": cluster,
+        "average": listed(average),
+        "weight": weight,
+        "ci_level": ci_level,
+        "interval": interval,
+    }
+    if attempts is not None or not isinstance(value, str):
+        values = list(dict.fromkeys(as_list(value)))
+        result = _deltas_of_values(outcomes, attempts, values, bounds, limit, how)
+    else:
+        result = _deltas_of_value(outcomes, value, bounds, limit, how)
+    if _DIMENSION not in names:
+        return result
+    keys = listed([*names, "condition", "measure"], _DIMENSION)
+    parts = [part.sort_values(_DIMENSION, kind="stable") for _, part in groups(result, keys)]
+    return pd.concat(parts or [result], ignore_index=True)
+
+
+def _deltas_of_value(
+    outcomes: pd.DataFrame, value: str, bounds: Bounds, limit: float | None, how: Fields
+) -> pd.DataFrame:
+    is_amount = value in AMOUNTS and bounds is None
+    if limit is not None and not is_amount:
+        raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
+    if value == "passed_own_words" and bounds is None:
+        return in_own_words(
+            lambda rows: deltas_and_units(rows, _WHAT, **how)[0], outcomes, _WHAT, how["reference"]
+        )
+    if not is_amount:
+        return deltas_and_units(outcomes, _WHAT, value=value, bounds=bounds, **how)[0]
+    if how["weight"] is not None:
+        raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
+    return amount_deltas(outcomes, value, limit, **how)
+
+
+def deltas_and_units(
+    outcomes: pd.DataFrame,
+    what: str,
+    *,
+    by: list[str],
+    value: str = "passed",
+    cluster: str = "case",
+    weight: str | None = None,
+    reference: str,
+    ci_level: float,
+    interval: IntervalRule,
+    **how: Any,
+) -> tuple[pd.DataFrame, Units, list[Contrast]]:
+    """Return the deltas of verdicts or scores, and the units and contrasts they come from.
+
+    The deltas are those of :func:`paired`, in the order of the groups. ``what`` names the analysis
+    in error messages. ``how`` contains ``bounds`` and ``average``.
+    """
+    how |= {"value": value, "cluster": cluster, "weight": weight}
+    units, contrasts = paired_units(outcomes, by, what, reference=reference, **how)
+    rows = contrast_rows(
+        f"delta_{value}", units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval
+    )
+    result = estimates(
+        rows, by=[*by, "condition"], extra=DELTA_COLUMNS, outcomes=outcomes, reference=reference
+    )
+    return with_method(result, cluster, weight), units, contrasts
+
+
+def contrast_rows(
+    measure: str, units: Units, contrasts: Sequence[Contrast], **how: Any
+) -> list[Fields]:
+    """Estimate rates, deltas or differences of deltas; return one row for each contrast.
+
+    ``how`` contains arguments of :func:`skillcomp.contrast.within`. Of a difference of deltas, the
+    columns ``rate`` and ``reference_rate`` hold the two deltas.
+    """
+    rows = []
+    for contrast, mean in zip(contrasts, within(units, contrasts, **how), strict=True):
+        levels: Any = mean.levels
+        if len(levels) > 2:
+            levels = np.subtract(levels[:2], levels[2:])
+        about = dict(zip(("rate", "reference_rate"), levels, strict=False))
+        names = [*MISSING[: len(mean.missing)], *MISSING[-2:]]
+        about |= dict(zip(names, (*mean.missing, *mean.worst), strict=True))
+        about["n_dropped"] = mean.n_dropped
+        rows.append(row(measure, mean.interval, **about) | contrast.about)
+    return rows
+
+
+def in_own_words(
+    estimate: Callable[[pd.DataFrame], pd.DataFrame],
+    outcomes: pd.DataFrame,
+    what: str,
+    reference: str | None,
+    lowers: pd.Series | None = None,
+) -> pd.DataFrame:
+    """Estimate a rate or delta of ``passed_own_words``.
+
+    A pass without a value of ``passed_own_words`` is *open*: it is too short to tell whether it
+    copies, or it was not scored. The estimate uses all other attempts. It is clipped so that it
+    lies between two extremes: all open passes copy, or none does. The lower limit of the interval
+    is the one for "all copy", the upper limit the one for "none copies". For a delta, the open
+    passes of the reference are assumed to do the opposite. ``lowers`` marks the rows in which a
+    pass lowers the estimate; by default those of the reference.
+    """
+    require_columns(outcomes, ["passed", "passed_own_words", "condition"], what)
+    passed, own = (outcomes[n].astype("boolean") for n in ("passed", "passed_own_words"))
+    unknown = passed.fillna(False) & own.isna()
+    if lowers is None:
+        lowers = unknown & False if reference is None else outcomes["condition"].eq(reference)
+    turned = lowers.astype("boolean")
+    judged, low, high = (
+        estimate(outcomes.assign(passed=own.mask(unknown, reading)))
+        for reading in (pd.NA, turned, ~turned)
+    )
+    result = high.assign(measure=high["measure"] + "_own_words")
+    counts = [name for name in ("n_missing", "n_missing_reference") if name in high]
+    n_unknown = (judged[counts] - high[counts]).sum(axis=1).astype(int)
+    open_ = n_unknown > 0
+    result["estimate"] = judged["estimate"].clip(low["estimate"], high["estimate"])
+    result["estimate"] = result["estimate"].where(open_, high["estimate"])
+    result["ci_low"] = low["ci_low"].where(open_, high["ci_low"])
+    result["worst_low"] = low["worst_low"].where(open_, high["worst_low"])
+    result["p_value"] = high["p_value"].where(~open_, np.fmax(low["p_value"], high["p_value"]))
+    result[["se", "df"]] = result[["se", "df"]].mask(open_)
+    sides = zip(n_unknown, low["estimate"], high["estimate"], result["note"], strict=True)
+    result["note"] = [
+        join_notes(
+            f"passes too short to tell whether they copy, or not scored: {n}; the estimate is "
+            f"between {a:.2f} and {b:.2f}, whatever they do, and the interval covers both",
+            note,
+        )
+        if n
+        else note
+        for n, a, b, note in sides
+    ]
+    return with_adjusted_p(result)
+
+
+def _deltas_of_values(
+    outcomes: pd.DataFrame,
+    attempts: pd.DataFrame | None,
+    values: list[Any],
+    bounds: Bounds,
+    limit: float | None,
+    how: Fields,
+) -> pd.DataFrame:
+    """Return the rows for each entry of ``values``; amounts other than scores need the attempts."""
+    amounts = [value for value in values if value in AMOUNTS]
+    if limit is not None and len(amounts) != 1:
+        raise FrameError(
+            f"limit=: found value={values}; a limit belongs to one amount. Name a single amount."
+        )
+    if not values or not all(isinstance(value, str) for value in values):
+        raise FrameError(f"value=: found {values}; allowed: names such as ['passed', 'cost_usd'].")
+    if "passed" in values and has_single_checks(outcomes):
+        values = [value for value in values if value != "share_passed"]
+    parts = []
+    for value in values:
+        frame = outcomes
+        if value in AMOUNTS and value != "score":
+            if attempts is not None:
+                facts = [*how["by"], *how["average"], how["cluster"]]
+                frame = attempts_of_outcomes(outcomes, attempts, facts, _WHAT)
+            elif value not in outcomes:
+                raise FrameError(
+                    f"deltas.paired: '{value}' is a column of an attempts frame. Pass it, too: "
+                    f"sc.deltas.paired(outcomes, attempts, value={values})."
+                )
+        # bounds without any score are refused
+        own_bounds = bounds if value == "score" or "score" not in values else None
+        own_limit = limit if value in amounts else None
+        parts.append(_deltas_of_value(frame, value, own_bounds, own_limit, how))
+    return pd.concat(parts, ignore_index=True)
+
+
+def has_single_checks(outcomes: pd.DataFrame) -> bool:
+    """Return whether each attempt has one check, so that its share is its pass."""
+    return "n_checks" in outcomes and bool(outcomes["n_checks"].eq(1).all())
+
+
+def paired_units(
+    outcomes: pd.DataFrame, by: Sequence[str], what: str, *, reference: str, **how: Any
+) -> tuple[Units, list[Contrast]]:
+    """Return the cases and, for each group and condition, its contrast with the reference.
+
+    ``what`` names the analysis in error messages. ``how`` contains further arguments of
+    :func:`skillcomp.contrast.compared_units`.
+    """
+    if not isinstance(reference, str):
+        raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
+    _, units = compared_units(outcomes, by, what, reference=reference, **how)
+    return units, contrasts_with(units, reference)
+
+
+NO_AMOUNTS = "no case has an amount in both conditions"
+_COUNTS = ("n_words", "n_commands")  # these are not billed: 0 is an ordinary value
+
+
+def amount_deltas(
+    attempts: pd.DataFrame,
+    value: str,
+    limit: float | None,
+    *,
+    by: list[str],
+    reference: str,
+    cluster: str,
+    average: list[str],
+    ci_level: float,
+    **unused: Any,
+) -> pd.DataFrame:
+    """Compare an amount between each condition and the reference, by difference and ratio.
+
+    The arguments and the result are those of :func:`skillcomp.deltas.paired`. Those of ``unused``
+    are for pass rates.
+    """
+    kind = "outcomes" if value == "score" else "attempts"
+    checked = prepared(
+        attempts, kind, by, "deltas.paired", compared=["condition"], average=average, agents=True
+    )
+    require_reference(checked["condition"], reference)
+    amount = checked[value].astype("float64")
+    if value == "score":
+        refuse_different_checks(checked, "deltas.paired")
+    else:
+        amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
+    if limit is not None and not (is_number(limit) and 0.0 < limit < np.inf):
+        raise FrameError(f"limit: found {limit!r}; allowed: a number above 0.")
+    if limit is not None and (amount.min() < 0 or amount.max() > limit):
+        raise FrameError(
+            f"limit: found {limit:g}, but {value} runs from {amount.min():g} to {amount.max():g}; "
+            "allowed: amounts from 0 to the limit. Name the limit that each attempt had."
+        )
+    refuse_infinite(amount, value)
+    # the groups of `by` in alphabetical order
+    units, zeros = (
+        Units.of(
+            sorted_by(level_table(checked, values, by=[*by, *average], cluster=cluster), by),
+            by,
+            average=average,
+            value="level",
+        )
+        for values in (amount, amount.eq(0).where(amount.notna()))
+    )
+    contrasts = (replace(c, nothing=NO_AMOUNTS) for c in contrasts_with(units, reference))
+    rows = [
+        each
+        for contrast in contrasts
+        for each in _rows_of_contrast(units, zeros, contrast, value, cluster, limit, ci_level)
+    ]
+    if kind == "attempts":
+        checked = with_cautions(checked.assign(note=""), checked)
+    result = estimates(
+        rows,
+        by=[*by, "condition"],
+        extra=[*DELTA_FACTS, *MISSING[:4]],
+        outcomes=checked,
+        reference=reference,
+    )
+    return with_method(result, cluster, None)
+
+
+def refuse_infinite(amount: pd.Series, name: str) -> None:
+    """Raise if an amount is infinite; it would be counted as missing."""
+    if n_infinite := int(np.isinf(amount).sum()):
+        raise FrameError(
+            f"{name}: found an infinite amount in {plural(n_infinite, 'attempt')}; allowed: a "
+            "number, or missing."
+        )
+
+
+def _rows_of_contrast(
+    units: Units,
+    zeros: Units,
+    contrast: Contrast,
+    value: str,
+    cluster: str,
+    limit: float | None,
+    ci_level: float,
+) -> list[Fields]:
+    """Return the rows of an amount: ratio of totals, mean difference, mean ratio.
+
+    A score has only the difference. An undefined estimate is NaN, with a note. ``zeros`` has the
+    shares of attempts with an amount of 0.
+    """
+    part = units.part(contrast)
+    cases = part.means_of_cases()
+    amounts, base = (pd.Series(level) for level in cases.numbers["level"].T)
+    pairs = pd.DataFrame(cases.facts)
+    counts = part.missing(contrast.sides)[0]
+    missing, _ = missing_note(counts, contrast.sides, f"attempts without {value}")
+    if missing:
+        missing += f"; if their {value} is unlike that of the others, the result is biased; it has "
+        missing += "no bounds, so there is no worst case"
+    about = contrast.about | dict(zip(MISSING[:4], counts, strict=True))
+    of_group = slice(*units.start[contrast.group : contrast.group + 2])
+    about["n_dropped"] = n_distinct(units.facts["case"][of_group]) - cases.n
+    labels, note = claim(pairs["skill"], pairs["cluster"], cluster)
+    heavy = heavy_cases(amounts, base)
+
+    def noted(interval: Interval, *more: str) -> Interval:
+        # cases with amounts of 0 alone have no ratio, and the interval has the reason
+        nothing = join_notes(part.nothing or interval.note, missing)
+        result = claimed(interval, note, nothing, cases.note, missing, *more)
+        return replace(result, method=interval.method)
+
+    about |= {"rate": amounts.mean(), "reference_rate": base.mean()}
+    if value == "score":
+        scale = max(amounts.abs().max(), base.abs().max()) if len(base) else None
+        change = cr2_mean(amounts - base, labels, ci_level=ci_level, scale=scale)
+        return [row("delta_score", noted(change, heavy), **about)]
+    # for each side, the attempts with an amount of 0, and those with any amount
+    zero = zeros.part(contrast).numbers
+    counts_of_zeros = (np.nansum(n, axis=0) for n in (zero["level"] * zero["n"], zero["n"]))
+    free, known = (n.round().astype(int).tolist() for n in counts_of_zeros)
+    unbilled = zeros_note(value, free, known, contrast.sides)
+    total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
+    if not np.isnan(total.low):
+        # Fieller's limits include a ratio of 1 exactly if the t interval of the change includes 0
+        total = replace(total, p_value=cr2_mean(amounts - base, labels).p_value)
+    if limit is None or amounts.empty:
+        difference = amount_change(amounts, base, labels, ci_level=ci_level)
+    else:
+        difference = bounded_mean(
+            (amounts - base) / limit, labels, quantity=DELTAS, null=0.0, ci_level=ci_level
+        ).times(limit)
+        method = f"{difference.method}; amounts from 0 to {limit:g}"
+        difference = replace(difference, method=method)
+    more = "" if limit is not None else heavy
+    rows = [row(f"total_ratio_{value}", noted(total, unbilled, more), **about)]
+    rows.append(row(f"delta_{value}", noted(difference, unbilled, more), **about))
+    ratio = log_ratio(amounts, base, labels, ci_level=ci_level)
+    both = (amounts > 0) & (base > 0)
+    about |= {"rate": amounts[both].mean(), "reference_rate": base[both].mean()}
+    return [*rows, row(f"ratio_{value}", noted(ratio, heavy), **about)]
+
+
+def zeros_note(value: str, free: Sequence[int], known: Sequence[int], sides: Sequence[str]) -> str:
+    """Return a note on the attempts with an amount of 0; empty if there are none."""
+    hint = "" if value in _COUNTS else " (unbilled?)"
+    parts = [
+        f"{n} of {size}" + (f" under {side}" if side else "")
+        for n, size, side in zip(free, known, sides, strict=True)
+        if n
+    ]
+    return f"amounts of 0{hint}: {', '.join(parts)}" if parts else ""
+
+
+def heavy_cases(amounts: pd.Series, base: pd.Series) -> str:
+    """Return a warning if few cases hold much of the amount of a condition.
+
+    "Few" means one case, or at most a tenth of all cases. "Much" means at least a third of the
+    amount, and at least three times as much as the same number of average cases would have.
+    Otherwise the warning is empty.
+    """
+    for side in (amounts.abs(), base.abs()):
+        share = side.sort_values(ascending=False).cumsum().to_numpy() / (side.sum() or 1.0)
+        share = share[: max(1, len(side) // 10)]
+        part = np.arange(1, len(share) + 1) / max(len(side), 1)
+        heavy = np.flatnonzero(share >= np.maximum(1 / 3, 3 * part))
+        if len(heavy):
+            holds = "hold" if heavy[0] else "holds"
+            return (
+                f"{heavy[0] + 1} of {len(side)} cases {holds} {100 * share[heavy[0]]:.0f} % of the "
+                "amount: an interval may be too narrow; name the limit of an attempt by limit="
+            )
+    return ""
+
+
+def attempts_of_outcomes(
+    outcomes: pd.DataFrame, attempts: pd.DataFrame, facts: Sequence[str], what: str
+) -> pd.DataFrame:
+    """Return the attempts that match the outcomes in case, condition and agent.
+
+    If the attempts lack a column that ``facts`` names, or the column ``contrast_of`` or ``task``,
+    it is taken from the outcomes.
+    """
+    require_columns(outcomes, CASE, f"{what}: outcomes")
+    require_columns(attempts, CASE, f"{what}: attempts")
+    outcomes, attempts = outcomes.reset_index(drop=True), attempts.reset_index(drop=True)
+    names = dict.fromkeys([*facts, "contrast_of", "task"])
+    lacking = [n for n in names if n in outcomes and n not in attempts]
+    rows = outcomes[[*CASE, *lacking]].drop_duplicates()
+    several = grouped(rows, CASE)[lacking].nunique(dropna=False).gt(1).any()
+    if several.any():
+        raise FrameError(
+            f"{what}: the attempts have no column '{several.idxmax()}', which differs within a "
+            "case of the outcomes. Select one of its values in the outcomes, and leave it out of "
+            "by= and average=."
+        )
+    keys = [*CASE]
+    for name in [n for n in ("condition", "agent") if n in outcomes and n in attempts]:
+        if outcomes[name].notna().any():
+            attempts = attempts[attempts[name].isin(outcomes[name])]
+            keys.append(name)
+    matched = attempts.merge(rows, on=CASE)
+    if len(outcomes) and matched.empty:
+        raise no_attempt_of_these(keys, what)
+    return matched
+
+
+def no_attempt_of_these(keys: Sequence[str], what: str) -> FrameError:
+    """Return the error for attempts that match no outcome in the columns ``keys``."""
+    return FrameError(
+        f"{what}: attempts: no attempt of these outcomes (equal {', '.join(keys)}). Pass the "
+        "attempts from which the outcomes were made."
+    )
+
+
+_PRICE = "deltas.price"
+_AMOUNTS = ("cost_usd", "tokens", "minutes")
+_EXTRA = ["reference", "amount", "rate", "n_dropped", *MISSING[:4]]
+
+
+def price(
+    outcomes: pd.DataFrame,
+    attempts: pd.DataFrame,
+    *,
+    by: By = (),
+    reference: str = "baseline",
+    cluster: str = "case",
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate what a pass costs under each condition, and what each additional pass costs.
+
+    A condition may cost more per attempt and less per pass. Amounts are dollars, tokens (input and
+    output) and minutes. For the change of an amount itself use :func:`skillcomp.deltas.paired`.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame.
+    attempts : pandas.DataFrame
+        An attempts frame with cost_usd, input_tokens, output_tokens and seconds, as far as they
+        were recorded. Only rows with an attempt_id of the outcomes are used. If the outcomes have
+        no attempt_id, only rows with the same case, condition, repeat and agent are used.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]``.
+    reference : str, default "baseline"
+        The condition from which additional passes are counted.
+    cluster : {"case", "skill"} or str, default "case"
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the interval.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        Rule for the interval of the change in the pass rate, which decides whether an additional
+        pass has a price.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Three rows per ``by`` and condition with the estimates columns. The measures are
+        ``cost_usd_per_pass``, ``tokens_per_pass`` and ``minutes_per_pass``: the total amount
+        divided by the number of passes. Each condition other than the reference has three further
+        rows, ``cost_usd_per_added_pass``, ``tokens_per_added_pass`` and
+        ``minutes_per_added_pass``: the change in the amount divided by the change in the pass rate,
+        over the same cases. ``amount`` and ``rate`` are the mean amount of an attempt and the pass
+        rate, or the changes of both. They use only attempts with an outcome and an amount. ``n``
+        counts the cases with such attempts, ``n_dropped`` the other cases. ``n_missing`` of
+        ``n_attempts`` attempts at the cases asked have no outcome or no amount; the columns that
+        end in ``_reference`` count those of the reference. The estimate is NaN with a note if 5 %
+        or more of the attempts with an outcome lack the amount, under the condition or the
+        reference, because these may be the failed attempts.
+
+        An additional pass has no price, and its row is NaN with a note, if the interval of the
+        change in the pass rate includes 0 or is below it. Limits are NaN with a note if the ratio
+        is unbounded.
+
+    Raises
+    ------
+    FrameError
+        If a frame breaks its contract, an amount is infinite, agents or graders would be pooled,
+        the reference is not among the conditions, or no attempt belongs to these outcomes.
+
+    See Also
+    --------
+    skillcomp.deltas.paired : The changes of the pass rate and of each amount.
+    skillcomp.plots.estimates : Draws the result, one measure at a time.
+
+    Notes
+    -----
+    Repeats are averaged within a case, and each case has the same weight. With the same number of
+    attempts at each case, the amount per pass is the total amount over the number of passes. The
+    interval is Fieller's (:func:`skillcomp.stats.clusters.ratio_of_means`). In simulated studies of
+    14 to 84 cases it covered the price in 93 to 96 %, the delta method in 75 to 94 %. Both cover
+    too seldom if few cases hold most of an amount (72 % with 20 cases, if one case in twenty costs
+    20 times as much). ``note`` warns if the sample has such a case, but it may have none by chance.
+    Attempts that ended in an error or a pause have no amount, as in
+    :func:`skillcomp.deltas.paired`. Amounts of 0 are counted in ``note``, because they may be
+    unbilled; infinite ones are refused.
+
+    Examples
+    --------
+    The skill raises the cost of an attempt from $0.010 to $0.016, and the pass rate from 1/4 to
+    3/4.
+
+    >>> import pandas as pd
+    >>> rows = [(f"s/{i}", c, 0.01 if c == "baseline" else 0.016, i % 4 < n)
+    ...     for c, n in (("baseline", 1), ("skill", 3)) for i in range(20)]
+    >>> frame = pd.DataFrame(rows, columns=["case_id", "condition", "cost_usd", "passed"])
+    >>> frame = frame.assign(skill="s", attempt_id=range(40))
+    >>> table = price(frame, frame).dropna(subset="estimate")
+    >>> table[["condition", "measure", "estimate"]].round(3)
+      condition                  measure  estimate
+    0  baseline        cost_usd_per_pass     0.040
+    3     skill        cost_usd_per_pass     0.021
+    6     skill  cost_usd_per_added_pass     0.012
+    """
+    names = listed(by)
+    checked = compared_outcomes(outcomes, names, _PRICE, reference=reference)
+    table = case_table(checked, by=names, cluster=cluster)
+    table = _with_amounts(table, checked, attempts, names)
+    rows = []
+    for about, part in groups(table, names):
+        cells = dict(iter(part.groupby(["condition", "amount"], sort=False)))
+        conditions = ordered(part["condition"])
+        for name, amount in product(conditions, _AMOUNTS):
+            place = about | {"condition": name}
+            rows.append(place | _price_row(amount, cells[name, amount], cluster, ci_level))
+        compared = ordered(conditions, reference) if reference in conditions else []
+        for name, amount in product(compared, _AMOUNTS):
+            own, base = (cells[side, amount] for side in (name, reference))
+            pairs = own.merge(base, on=CASE, suffixes=("", "_reference"), how="outer")
+            reason = _reason_without_price(pairs, cluster, ci_level, interval)
+            place = about | {"condition": name, "reference": reference}
+            rows.append(place | _price_row(amount, pairs, cluster, ci_level, reason))
+    keys = [*names, "condition"]
+    prices = estimates(rows, by=keys, extra=_EXTRA, outcomes=checked, reference=reference)
+    return with_method(prices, cluster, None)
+
+
+def _with_amounts(
+    table: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[str]
+) -> pd.DataFrame:
+    """Return one row per cell of a case table and amount.
+
+    ``value`` is the mean amount and ``rate`` the pass rate over the attempts with an outcome and
+    an amount; ``n_priced`` counts these, and ``n_free`` those with an amount of 0.
+    """
+    keys = listed([*by, *CASE, "condition"])
+    passed = outcomes["passed"].astype("float64")
+    parts = []
+    for name, value in _amounts_of_outcomes(outcomes, attempts).items():
+        known = value.notna() & passed.notna()
+        numbers = {"value": value.where(known), "rate": passed.where(known)}
+        numbers |= {"n_priced": known.astype("float64"), "n_free": known & value.eq(0)}
+        cells = grouped(outcomes[keys].assign(**numbers), keys)
+        how = {"value": "mean", "rate": "mean", "n_priced": "sum", "n_free": "sum"}
+        part = table.merge(cells.agg(how).reset_index(), on=keys, how="left", validate="m:1")
+        parts.append(part.fillna({"n_priced": 0.0, "n_free": 0.0}).assign(amount=str(name)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Return the amounts of the attempt behind each outcome; NaN if there are none."""
+    own = attempts_of_outcomes(outcomes, check(attempts, "attempts"), [], _PRICE)
+    keys = ["attempt_id"]
+    if outcomes["attempt_id"].isna().all():
+        keys = [*CASE, "condition", "repeat"] + ["agent"] * bool(outcomes["agent"].notna().any())
+    if own.duplicated(keys).any():
+        raise FrameError(
+            f"{_PRICE}: the outcomes have no attempt_id, and several attempts have the same "
+            f"{', '.join(keys)}. Add attempt_id to the outcomes."
+        )
+    counts = usable(own) | own["status"].isin(RESULTS)
+    for name in ("cost_usd", "seconds", "input_tokens", "output_tokens"):
+        refuse_infinite(own[name].astype("float64").where(counts), name)
+    tokens = own["input_tokens"] + own["output_tokens"]
+    amounts = own.assign(tokens=tokens, minutes=own["seconds"] / 60.0)
+    amounts[[*_AMOUNTS]] = amounts[[*_AMOUNTS]].astype("float64").where(counts)
+    matched = outcomes[keys].merge(amounts[[*keys, *_AMOUNTS]], how="left", indicator=True)
+    if len(outcomes) and not matched["_merge"].eq("both").any():
+        raise no_attempt_of_these(keys, _PRICE)
+    return matched[[*_AMOUNTS]].set_axis(outcomes.index)
+
+
+def _reason_without_price(
+    pairs: pd.DataFrame, cluster: str, ci_level: float, interval: IntervalRule
+) -> str:
+    """Return the reason why an additional pass has no price; "" if the pass rate clearly rises.
+
+    It is also "" if for no case both the change in the amount and the change in the pass rate are
+    known; `_price_row` gives the reason then.
+    """
+    cases = pairs.dropna(subset=["value", "value_reference"])
+    if cases.empty:
+        return ""
+    arms = [
+        Arm(cases["rate"], cases["n_priced"]),
+        Arm(cases["rate_reference"], cases["n_priced_reference"], sign=-1.0),
+    ]
+    labels, _ = claim(cases["skill"], cases["cluster"], cluster)
+    sample = Sample.of_arms(*arms, clusters=labels)
+    (delta,) = bounded_means([sample], quantity=DELTAS, ci_level=ci_level, interval=interval)
+    if delta.low > 0:
+        return ""
+    limits = f"{delta.estimate:+.2f} [{delta.low:+.2f}, {delta.high:+.2f}]"
+    if delta.high < 0:
+        return f"the pass rate falls, {limits}: there is no additional pass"
+    return f"the interval of the change in the pass rate includes 0, {limits}: no price"
+
+
+def _price_row(
+    amount: str, cases: pd.DataFrame, cluster: str, ci_level: float, reason: str = ""
+) -> Fields:
+    """Return the row of a price; if there is no price, its estimate is NaN with a note."""
+    is_paired = "rate_reference" in cases
+    ends = ["", "_reference"][: 1 + is_paired]
+    part = cases.dropna(subset=[f"value{end}" for end in ends])
+    value, passes = part["value"], part["rate"]
+    if is_paired:
+        value, passes = value - part["value_reference"], passes - part["rate_reference"]
+    sides = ("the condition", "the reference") if is_paired else ("",)
+    counts, lacking, bias = _missing_counts(cases, amount, ends, sides)
+    labels, note = claim(part["skill"], part["cluster"], cluster)
+    heavy = heavy_cases(part["value"], part[f"value{ends[-1]}"])
+    if part.empty:
+        reason, lacking = f"no case has {amount} and an outcome", ""
+    elif note == ONE_SKILL:
+        reason, note = note, ""
+    elif bias:
+        reason = bias
+    elif not is_paired and not passes.any():
+        reason = "no attempt passed"
+    if reason:
+        result = undefined("", reason, ci_level=ci_level, n=len(part))
+    else:
+        result = ratio_of_means(value, passes, labels, ci_level=ci_level)
+        alike = "all cases pass alike: the interval takes their rate as exact"
+        result = result.with_note("" if passes.nunique() > 1 else alike, heavy)
+    n_dropped = len(cases) - len(part)
+    dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome"
+    dropped = dropped if n_dropped and len(part) else ""
+    free, known = (
+        [int(part[f"{name}{end}"].sum()) for end in ends] for name in ("n_free", "n_priced")
+    )
+    unbilled = zeros_note(amount, free, known, sides)
+    result = result.with_note(note, dropped, lacking, unbilled)
+    columns = {"amount": value.mean(), "rate": passes.mean()}
+    columns |= dict(zip(MISSING, counts, strict=False)) | {"n_dropped": n_dropped}
+    return row(f"{amount}_per_{'added_' if is_paired else ''}pass", result, **columns)
+
+
+def _missing_counts(
+    cases: pd.DataFrame, amount: str, ends: Sequence[str], sides: Sequence[str]
+) -> tuple[list[int], str, str]:
+    """Return counts of attempts without outcome or amount, a note, and why there is no price.
+
+    Only cases asked under each of the conditions count. If many of the attempts with an outcome
+    lack the amount under one condition, there is no price, because attempts without an amount may
+    be the failed ones.
+    """
+    complete = cases[cases[[f"size{end}" for end in ends]].notna().all(axis=1)]
+    size, n, n_priced = (
+        [int(complete[f"{name}{end}"].sum()) for end in ends] for name in ("size", "_n", "n_priced")
+    )
+
+    def pairs(whole: list[int], rest: list[int]) -> list[int]:
+        return [x for a, b in zip(whole, rest, strict=True) for x in (a - b, a)]
+
+    lost = missing_note(pairs(size, n), sides)
+    lacking, _ = missing_note(pairs(n, n_priced), sides, f"attempts without {amount}")
+    many = any(a - b >= UNEQUAL_LOSS * a - 1e-9 for a, b in zip(n, n_priced, strict=True) if a)
+    bias = f"too many attempts lack {amount}, and they may be the failed ones: no price"
+    return pairs(size, n_priced), join_notes(*lost, lacking), bias if many else ""
