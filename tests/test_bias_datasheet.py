@@ -10,9 +10,9 @@ import pytest
 import skillcomp as sc
 from skillcomp.errors import FrameError
 
-BIASES = ("shown first", "first wins, identical answers", "copy as bullets, in pairs",
-          "length, per doubling, in pairs (a preference)",
-          "own family, in pairs (a preference)")  # fmt: skip
+BIASES = ("shown first", "first of identical answers wins", "copy as bullets in pairs",
+          "length per doubling in pairs (a preference)",
+          "own family in pairs (a preference)")  # fmt: skip
 
 
 def judged(
@@ -73,7 +73,7 @@ def test_a_judge_without_bias_has_no_row_shown() -> None:
 
 def test_null_p_and_shown_are_those_of_biases_only() -> None:
     rows = sheet_of(100, 3, place=0.3)
-    assert rows.loc["ties, identical answers", ["null", "p_value", "shown"]].isna().all()
+    assert rows.loc["ties of identical answers", ["null", "p_value", "shown"]].isna().all()
     tested = rows[rows["p_value"].notna()]
     expected = sc.stats.holm(tested["p_value"])
     assert tested["p_adjusted"].tolist() == pytest.approx(list(expected))
@@ -203,9 +203,9 @@ def test_pairs_of_copies_are_read_back_by_the_door() -> None:
     made = sc.from_frame(pairs.assign(judge="j"))
     rows = sc.bias.datasheet(made.verdicts, made.attempts, pairwise=made.pairwise)
     rows = rows.set_index("property")
-    assert rows.loc["copy as bullets, in pairs", "null"] == 0.5
+    assert rows.loc["copy as bullets in pairs", "null"] == 0.5
     assert rows.loc["shown first", "estimate"] > 50
     same = sc.bias.copy_pairs(attempts, kind="identical").assign(winner="tie", judge="j")
     made = sc.from_frame(same)
     rows = sc.bias.datasheet(made.verdicts, made.attempts, pairwise=made.pairwise)
-    assert rows.set_index("property").loc["ties, identical answers", "estimate"] == 1.0
+    assert rows.set_index("property").loc["ties of identical answers", "estimate"] == 1.0

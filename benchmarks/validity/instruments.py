@@ -68,10 +68,10 @@ def judge(rng: np.random.Generator, runs: int, *, n: int, design: str) -> Iterat
     place, length, family, form = JUDGES[design]
     truths = {
         "shown first": 100 * place,
-        "first wins, identical answers": 0.5 + place / 2,
-        "copy as bullets, in pairs": 0.5 + form,
-        "length, per doubling, in pairs (a preference)": 100 * length,
-        "own family, in pairs (a preference)": 100 * family,
+        "first of identical answers wins": 0.5 + place / 2,
+        "copy as bullets in pairs": 0.5 + form,
+        "length per doubling in pairs (a preference)": 100 * length,
+        "own family in pairs (a preference)": 100 * family,
     }
     for size in [25] * (runs // 25) + [runs % 25] * bool(runs % 25):
         judges = np.repeat([f"j{i}" for i in range(size)], n)

@@ -36,8 +36,8 @@ _COPY = "let the judge grade copies: sc.bias.perturb(attempts, kind='{}')"
 # property -> its analysis, its rows there, the value of an unbiased judge (None if there is no such
 # value), and what would measure it
 _PROPERTIES: dict[str, tuple[str, Fields, float | None, str]] = {
-    "ties, identical answers": ("position", {"measure": "ties_if_identical"}, None, _ALIKE),
-    "first wins, identical answers": (
+    "ties of identical answers": ("position", {"measure": "ties_if_identical"}, None, _ALIKE),
+    "first of identical answers wins": (
         "position", {"measure": "first_wins_if_identical"}, 0.5, _ALIKE,
     ),
     "shown first": (
@@ -48,10 +48,10 @@ _PROPERTIES: dict[str, tuple[str, Fields, float | None, str]] = {
         for kind, form in FORMS.items() if kind in COPIES
     },
     **{
-        f"{form}, in pairs": ("copies", {"side": kind}, 0.5, "")
+        f"{form} in pairs": ("copies", {"side": kind}, 0.5, "")
         for kind, form in FORMS.items() if kind in COPIES
     },
-    "length, per doubling": ("audit", {"bias": "verbosity"}, 0.0, f"{_GOLD}, or pairs with texts"),
+    "length per doubling": ("audit", {"bias": "verbosity"}, 0.0, f"{_GOLD}, or pairs with texts"),
     "own family": (
         "audit", {"bias": "model family"}, 0.0, f"{_GOLD} and families (families= of bias.audit)",
     ),
@@ -72,8 +72,8 @@ _PROPERTIES: dict[str, tuple[str, Fields, float | None, str]] = {
     ),
 }  # fmt: skip
 _OF_PAIRS = {
-    "pair_effect_points": ", in pairs",
-    "pair_preference_points": ", in pairs (a preference)",
+    "pair_effect_points": " in pairs",
+    "pair_preference_points": " in pairs (a preference)",
 }
 
 

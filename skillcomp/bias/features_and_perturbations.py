@@ -533,8 +533,8 @@ FORMS = {
     "reorder": "reordered copy",
     "hedge": "copy with hedges (tone)",
     "confident": "copy with assurances (tone)",
-    "approve": "copy, user pleased",
-    "disapprove": "copy, user displeased",
+    "approve": "copy with a pleased user",
+    "disapprove": "copy with a displeased user",
 }
 
 # filler sentences, with neither content nor hedges

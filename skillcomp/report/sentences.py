@@ -37,6 +37,7 @@ from skillcomp.report.phrases import (
     rate,
     reason,
     rows_of,
+    share,
     signed,
     size,
     treatment,
@@ -53,6 +54,7 @@ _KEYS = [*_SUBJECTS, "feature", "condition", "reference", "grader_version", "age
 _KEYS += ["perturbation"]
 # Of frames with one of these columns, there are only sentences on several rows.
 _ONLY_TOGETHER = {"verdict", "at", "bias", "comprehension_dimension", "labeller", "repeat"}
+_ONLY_TOGETHER |= {"property"}
 _REPEATS = "{n_repeats:#repeat}"
 _FLAGGED = "It flags {row:share} of {n_texts:,.0f} {texts} texts"
 # start of a measure of a threshold -> its phrase
@@ -194,6 +196,14 @@ PHRASES: tuple[tuple[str, dict[str, Phrase]], ...] = (
             ". Here {note_on_gap_pooled:s}",
         ),
     }),
+    ("how the effect changes", dict.fromkeys(("delta_slope", "delta_slope_score"), (
+        "{subject:s}the effect of {how} {row:grows|falls|is not shown to grow or fall} from the "
+        "nearest to the farthest case: {row:change}{row:cases}",
+        "; nearest {delta_nearest:change}, farthest {delta_farthest:change}",
+        "; {without}, far cases are {reference_slope:easier, so distance and difficulty cannot be "
+        "separated|harder, so distance and difficulty cannot be separated|not shown to be harder "
+        "or easier}: {reference_slope:change}",
+    ))),
     ("what the score explains", {"r_squared": (
         "The {feature} structure score explains {r_squared:share} of the differences between "
         "{n:#document} of {n_clusters:#skill} in what passes (R squared; "
@@ -278,6 +288,7 @@ def sentences_about(frame: pd.DataFrame, name: str = "") -> Sentences:
         if "measure" in frame and not _ONLY_TOGETHER & set(frame):
             yield from _sentences_on_rows(frame)
         names = {name, *frame.columns, *frame.get("measure", ())}
+        names = {"property"} if "property" in frame else names
         for key, build in _SEVERAL.items():
             if key in names:
                 for one in build(frame):
@@ -303,6 +314,10 @@ def rows_by_name(rows: pd.DataFrame) -> dict[str, Row]:
     for column, plain in (("kind", "all"), ("scope", "within_dimensions")):
         if column in rows:
             names = names.where(rows[column].eq(plain), names + "_" + rows[column].astype("str"))
+    if "bin" in rows:
+        ends = {1: "nearest", rows["bin"].max(): "farthest"}
+        where = rows["bin"].map(ends).fillna("between")
+        names = names.where(rows["bin"].isna(), names.str.partition("_")[0] + "_" + where)
     return {name: row for name, (_, row) in zip(names, rows.iterrows(), strict=True)}
 
 
@@ -492,6 +507,24 @@ def _effect_in_words(row: Row, of_grader: bool = True) -> str:
     if isinstance(row.get("per"), str) and row["per"]:
         text += f" per {row['per']}"
     return f"{text} in {row.get('grader', 'the grader')}"
+
+
+def _datasheets_in_words(sheet: pd.DataFrame) -> Iterator[str]:
+    """Say of each judge which biases are shown, and what was not measured."""
+    forms = {"rate": share, "percentage points": points}
+    for (judge,), part in parts_by(sheet, "grader"):
+        tested = part[part["p_value"].notna()]
+        ours = [row for _, row in marked(tested, "shown").iterrows()]
+        text = f"no bias is shown in {plural(len(tested), 'test')}"
+        if ours:
+            found = (f"{row['property']} {forms.get(row['unit'], change)(row)}" for row in ours)
+            text = f"a bias is shown in {len(ours)} of {plural(len(tested), 'test')}: "
+            text += listing(found)
+        yield f"{judge}: {text if len(tested) else 'no bias was tested'}."
+        n = part.loc[part["estimate"].isna(), "property"].nunique()
+        if n:
+            text = f"{n} of {part['property'].nunique()} properties were not measured for {judge}"
+            yield f"{text}; their notes say what would measure them."
 
 
 def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
@@ -734,6 +767,7 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "none_of_these": partial(_shares_in_words, "Failure modes of checks", "measure"),
     "goal": partial(_shares_in_words, "Goals met", "goal"),
     "bias": _biases_in_words,
+    "property": _datasheets_in_words,
     "recommended": _corrections_in_words,
     "comprehension_dimension": _dimensions_in_words,
     "at": _factors_in_words,
