@@ -127,7 +127,7 @@ OTHER_NEGATIVE = Check(check_id="no_severity", check_kind="negative", descriptio
         ("transfer_missing", {"transfer": None}, "found nothing; allowed: near, far"),
         ("transfer_unknown", {"transfer": "neer"}, "found 'neer'; allowed: near, far. Did you"),
         ("far_overlap", {"transfer": "far", "prompt": FAR}, "'settle every unmatched line' with"),
-        ("far_overlap", {"transfer": "far", "prompt": FAR}, "1 run of 4 content words"),
+        ("far_overlap", {"transfer": "far", "prompt": FAR}, "(4 content words); allowed: below 4"),
         ("behaviours_missing", {"checks": ()}, "required where comprehension_dimension is set"),
         ("behaviour_id", {"checks": (POSITIVE, POSITIVE, NEGATIVE)}, "'uses_keel' stands 2 times"),
         ("negative_missing", {"checks": (POSITIVE,)}, "none of the 1 is negative"),

@@ -17,6 +17,7 @@ from functools import cache, lru_cache
 from os import PathLike
 from os.path import exists, isfile
 from pathlib import Path, PurePosixPath
+from warnings import catch_warnings
 
 import pandas as pd
 
@@ -27,6 +28,7 @@ from skillcomp.io.skills import sections_of
 from skillcomp.io.task_suites import FIXTURES, task_files
 from skillcomp.lint.lint_rules import Finding, RuleMessages, findings_frame, primitives
 from skillcomp.ngrams import match, shared_ngrams
+from skillcomp.overlap import case_distance
 from skillcomp.records import (
     CONCEPT_FIELDS,
     DIMENSIONS,
@@ -343,10 +345,15 @@ class SuiteLint:
             yield rule, f"transfer: found {value}; allowed: near, far.{hint}"
 
     def _check_prompt(self, case: Case) -> RuleMessages:
-        if case.transfer == "far" and (grams := shared_ngrams(case.prompt, self.text, n=FAR_N)):
-            runs, longest = plural(len(grams), "run"), _longest_shared_run(case.prompt, self.text)
-            message = f"transfer: tagged far, but the prompt shares '{longest}' with the skill "
-            yield "far_overlap", f"{message}({runs} of {FAR_N} content words); allowed: none."
+        if case.transfer == "far" and self.text:
+            about = pd.DataFrame([case.model_dump(include={"case_id", "prompt"})])
+            with catch_warnings(action="ignore"):  # of words that are not English
+                rows = case_distance(about.assign(skill="skill"), {"skill": self.text})
+            run = rows["longest_run"].fillna(0).item()
+            if run >= FAR_N:
+                shared = _shortened(rows["longest_text"].item())
+                message = f"transfer: tagged far, but the prompt shares '{shared}' with the skill "
+                yield "far_overlap", f"{message}({run} content words); allowed: below {FAR_N}."
         # remove code, in which $ begins a variable and not the name of a skill
         text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)
         named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
@@ -389,9 +396,8 @@ class SuiteLint:
             answers.append((f"concept.{field_name}", self.skill.concept.get(field_name, "")))
         for place, answer in answers:
             if shared_ngrams(case.prompt, answer, n=LEAK_N):
-                message = (
-                    f"prompt: shares '{_longest_shared_run(case.prompt, answer)}' with {place}; "
-                )
+                longest = match([case.prompt], [answer], [0], n=LEAK_N).longest_text[0]
+                message = f"prompt: shares '{_shortened(longest)}' with {place}; "
                 yield "leak", f"{message}allowed: no run of {LEAK_N} content words."
 
     def _check_truth_sources(self, case: Case) -> RuleMessages:
@@ -470,8 +476,8 @@ def _descriptions_of(case: Case) -> set[str]:
     return {check.description for check in case.checks}
 
 
-def _longest_shared_run(prompt: str, text: str) -> str:
-    run = " ".join(match([prompt], [text], [0], n=FAR_N).longest_text[0].split())
+def _shortened(text: str) -> str:
+    run = " ".join(text.split())
     return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
 
 
