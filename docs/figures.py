@@ -38,10 +38,6 @@ measured = outcomes[outcomes["condition"].ne("placebo")].merge(distances, on=["s
 of_cases = sc.skillverdicts.cases(measured, by=["distance"])
 sc.plots.transfer_curve(sc.transfer.curve(measured, distance="distance"), of_cases)
 
-# %% skillcomp.plots.datasheet
-pairs = sc.frames.pairwise(store)
-sc.plots.datasheet(sc.bias.datasheet(verdicts, attempts, gold, pairs))
-
 # %% skillcomp.plots.dimensions
 sc.plots.dimensions(sc.deltas.rates(outcomes, by=["comprehension_dimension", "condition"]))
 

@@ -20,7 +20,7 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import binom, norm, rankdata
 
-from benchmarks.validity import corrections, instruments
+from benchmarks.validity import corrections, distances
 from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
@@ -144,14 +144,11 @@ def cells(runs: int) -> list[Analysis]:
         design = "six skills of 14 cases, 3 % errors" + (", first lenient" if odd else "")
         numbers = (("errors", 0.03), ("odd", odd))
         made.append(Analysis("skills_gold", "correction: by skill", design, numbers, few))
-    for design in instruments.CURVES:
+    for design in distances.CURVES:
         name = f"40 cases of three attempts, {design}"
-        made.append(Analysis("distances", "transfer.curve", name, (("design", design),), 10 * few))
-    for n in (30, 100):
-        for design in instruments.JUDGES:
-            numbers = (("n", n), ("design", design))
-            name = f"{n} questions, {design}"
-            made.append(Analysis("judge", "bias.datasheet", name, numbers, 10 * few))
+        made.append(
+            Analysis("by_distance", "transfer.curve", name, (("design", design),), 10 * few)
+        )
     return made
 
 
@@ -190,7 +187,7 @@ def table(results: Sequence[tuple[Analysis, Rows]]) -> pd.DataFrame:
     )
     # of errors, only the share counts; they have no interval
     frame["limit"] = limit.where(~exact, SCAN_FEWEST)
-    shares = (instruments.NOT_SHOWN, instruments.NOT_SAID)
+    shares = (distances.NOT_SHOWN, distances.NOT_SAID)
     frame.loc[frame["quantity"].str.endswith((FALSE_CHANGE, *shares)), "limit"] = np.nan
     frame["side_limit"] = side_limit.where(~exact, LEVEL)
     frame.loc[frame["quantity"].str.endswith(shares), "side_limit"] = np.nan
@@ -554,7 +551,7 @@ WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     for made in (
         leniency_scan, leniency_study, feature, copies, versions, clumps, ranks, pairs,
         pair_features, planned, marks, scores, corrections.separate_gold,
-        corrections.skills_gold, instruments.distances, instruments.judge,
+        corrections.skills_gold, distances.by_distance,
     )
 }  # fmt: skip
 

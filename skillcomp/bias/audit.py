@@ -71,14 +71,13 @@ _PREFERRED = {
     "polish: lists": "the answer with a list",
     "polish: sentences": "the answer with the longer sentences",
 }
-COPIES = {  # for each perturbation, the bias that it tests, and a description of the copy
+_COPIES = {  # for each perturbation, the bias that it tests, and a description of the copy
     "pad": ("verbosity", "copy padded with filler"),
     "hedge": ("hedging", "copy with hedges added"),
     "confident": ("hedging", "copy with assurances added"),
     "approve": ("framing", "copy with a remark of a pleased user"),
     "disapprove": ("framing", "copy with a remark of a displeased user"),
     "reorder": ("order in the answer", "copy with list items or paragraphs in another order"),
-    "bullets": ("polish: lists", "copy with a bullet for each sentence"),
 }
 _EFFECT = ("effect_points", "effect_score")  # the measure for verdicts and for scores
 _IN_POINTS = ("estimate", "ci_low", "ci_high", "se")
@@ -274,7 +273,7 @@ def audit(
             rows.append(effect | {"note": join_notes(effect["note"], *notes)} | values)
         pairs = copies.iloc[[] if is_score else copies_of.get(number, [])]
         for kind, copied in groups(pairs, ["perturbation"]):
-            bias, per = COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
+            bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
             about = _bias_columns(bias, per or f"copy: {bias}")
             rows.append(compared(copied, ci_level) | about | values)
         of_group = {name: values[name] for name in shared}

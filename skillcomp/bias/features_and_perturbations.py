@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -521,21 +520,7 @@ def leniency(
 _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
 
 
-Perturbation = Literal[
-    "identical", "bullets", "pad", "reorder", "hedge", "confident", "approve", "disapprove"
-]
-ORIGINAL = "original"
-# each kind of copy in words; hedges and assurances change how strongly a claim is made
-FORMS = {
-    "identical": "identical copy",
-    "bullets": "copy as bullets",
-    "pad": "padded copy",
-    "reorder": "reordered copy",
-    "hedge": "copy with hedges (tone)",
-    "confident": "copy with assurances (tone)",
-    "approve": "copy with a pleased user",
-    "disapprove": "copy with a displeased user",
-}
+Perturbation = Literal["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
 
 # filler sentences, with neither content nor hedges
 _OPENINGS = (
@@ -563,14 +548,6 @@ _DISAPPROVALS = (
 )
 _HEDGES = ("perhaps", "I think", "it seems", "probably")
 _BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
-
-# An answer of at least _FEW_WORDS is English if _SHARE_COMMON of its words or more are these.
-_ENGLISH = """
-a an and are as at be by can do for from has have if in is it its not of on or so that the then
-there this to use was when which will with you your
-"""
-_COMMON = frozenset(_ENGLISH.split())
-_FEW_WORDS, _SHARE_COMMON = 20, 0.15
 
 # patterns of labels at the start of a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
 _PARAGRAPHS = (
@@ -601,12 +578,10 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
     ----------
     attempts : pandas.DataFrame
         An attempts frame. Attempts that are copies or have no answer are ignored.
-    kind : {"identical", "bullets", "pad", "reorder", "hedge", "confident", "approve", "disapprove"}
-        - ``identical``: the same bytes.
-        - ``bullets``: each paragraph of prose as a list with one sentence per item.
+    kind : {"pad", "hedge", "reorder", "confident", "approve", "disapprove"}
         - ``pad``: four sentences of filler around the answer.
         - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every second
-          sentence. These change the tone, not the form: how strongly a claim is made.
+          sentence.
         - ``reorder``: bulleted lists in reverse order. If no list can be reversed, runs of
           labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``) are reversed. Numbered lists,
           prose, and lists with an item that refers to preceding text (then, this, however ...)
@@ -620,19 +595,16 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
         An attempts frame with one row per copy. ``attempt_id`` is ``<id of the original>/<kind>``,
         ``source_attempt_id`` the id of the original, and ``perturbation`` the kind. ``answer`` and
         ``n_words`` are those of the changed answer. Costs, tokens and times are NA. All other
-        columns are as in the original. An answer that stays the same has no copy (but an identical
-        one), and neither has an answer of which a word would be lost or changed.
+        columns are as in the original. An answer that stays the same has no copy.
 
     Raises
     ------
     FrameError
-        If the frame breaks its contract, the kind is unknown, or a kind that inserts English words
-        is asked for answers in another language.
+        If the frame breaks its contract or the kind is unknown.
 
     See Also
     --------
     skillcomp.bias.perturbed : The analysis of the pairs.
-    copy_pairs : Originals beside their copies, for a judge that compares two answers.
 
     Notes
     -----
@@ -652,14 +624,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
     checked = check(attempts, "attempts")
     plain = checked["perturbation"].isna() & checked["source_attempt_id"].isna()
     frame = checked[plain & checked["answer"].notna()].reset_index(drop=True)
-    change, inserted = _CHANGES[kind]
-    foreign = np.array([bool(inserted) and not _is_english(text) for text in frame["answer"]], bool)
-    if 2 * foreign.sum() > len(frame):
-        raise FrameError(
-            f"bias.perturb: kind '{kind}' inserts English words, and {foreign.sum()} of "
-            f"{plural(len(frame), 'answer')} are in another language; allowed for them: "
-            "'identical', 'bullets' and 'reorder'."
-        )
+    change = _CHANGES[kind]
     answers = [
         change(answer, zlib.crc32(name.encode()))
         for answer, name in zip(frame["answer"], frame["attempt_id"], strict=True)
@@ -672,72 +637,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
         n_words=pd.array([len(answer.split()) for answer in answers], dtype="Int64"),
         **dict.fromkeys(_CALL_COLUMNS),
     )
-    changed = copies["answer"].ne(frame["answer"]) | (kind == "identical")
-    both = zip(frame["answer"], answers, strict=True)
-    changed &= np.array([_keeps_words(old, new, inserted) for old, new in both], bool)
-    return check(copies[changed & ~foreign], "attempts")
-
-
-def copy_pairs(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
-    """Put each answer beside its copy, for a judge that compares two answers.
-
-    Parameters
-    ----------
-    attempts : pandas.DataFrame
-        An attempts frame with answers.
-    kind : str
-        As in :func:`perturb`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Two rows per pair, one for each order: ``question_id``, ``model_a``, ``model_b`` (one is
-        ``original``, the other the kind), ``response_a``, ``response_b``, and an empty ``winner``
-        to fill in. :func:`skillcomp.from_frame` reads the table with the winners.
-
-    Raises
-    ------
-    FrameError
-        As :func:`perturb`.
-
-    See Also
-    --------
-    datasheet : Shows the wins of the copies of each kind.
-    """
-    copies = perturb(attempts, kind=kind)
-    texts = check(attempts, "attempts").set_index("attempt_id")["answer"]
-    originals = copies["source_attempt_id"].map(texts)
-    sides = {"a": (ORIGINAL, originals), "b": (kind, copies["answer"])}
-    orders = [
-        pd.DataFrame({"question_id": copies["source_attempt_id"]}).assign(
-            **{f"model_{place}": sides[side][0] for place, side in zip("ab", order, strict=True)},
-            **{
-                f"response_{place}": sides[side][1] for place, side in zip("ab", order, strict=True)
-            },
-        )
-        for order in ("ab", "ba")
-    ]
-    pairs = pd.concat(orders).sort_index(kind="stable", ignore_index=True)
-    return pairs.assign(winner=pd.array([None] * len(pairs), "str"))
-
-
-def _words_of(text: str) -> Counter[str]:
-    """Count the words and numbers of a text."""
-    return Counter(re.findall(r"[^\W_]+(?:['’.,][^\W_]+)*", text.casefold()))
-
-
-def _keeps_words(old: str, new: str, inserted: Sequence[str]) -> bool:
-    """Return whether a copy has the words of its original, and no others but the inserted ones."""
-    before, after = _words_of(old), _words_of(new)
-    return not before - after and {*(after - before)} <= {*_words_of(" ".join(inserted))}
-
-
-def _is_english(answer: str) -> bool:
-    """Return whether an answer may be English: few words, or the usual share of common ones."""
-    words = re.findall(r"[^\W\d_]+", prose(answer).casefold())
-    if len(words) < _FEW_WORDS:
-        return share_not_ascii(answer) < 0.5
-    return sum(word in _COMMON for word in words) >= _SHARE_COMMON * len(words)
+    return check(copies[copies["answer"].ne(frame["answer"])], "attempts")
 
 
 _CALL_COLUMNS = (
@@ -827,28 +727,13 @@ def _paragraph_label(part: Part) -> str:
     return next((name for name, form in _PARAGRAPHS if form.match(part.text)), "")
 
 
-def _as_bullets(answer: str, seed: int) -> str:
-    """Write each paragraph of prose as a list of its sentences."""
-    changed = []
-    for part in parts(answer):
-        sentences = split_sentences(" ".join(part.text.split()))
-        if part.kind == "paragraph" and len(sentences) > 1:
-            changed += [f"- {sentence}" for sentence in sentences]
-        else:
-            changed.append(part.text)
-    return "\n".join(changed)
-
-
-# for each kind, the function that changes an answer, and the texts that it may insert
-_CHANGES: dict[str, tuple[Callable[[str, int], str], Sequence[str]]] = {
-    "identical": (lambda answer, seed: answer, ()),
-    "bullets": (_as_bullets, ()),
-    "pad": (_pad_answer, (*_OPENINGS, *_CLOSINGS)),
-    "reorder": (_reorder_answer, ()),
-    "hedge": (_word_inserter(_HEDGES), _HEDGES),
-    "confident": (_word_inserter(_BOOSTS), _BOOSTS),
-    "approve": (_remark_appender(_APPROVALS), _APPROVALS),
-    "disapprove": (_remark_appender(_DISAPPROVALS), _DISAPPROVALS),
+_CHANGES: dict[str, Callable[[str, int], str]] = {
+    "pad": _pad_answer,
+    "hedge": _word_inserter(_HEDGES),
+    "reorder": _reorder_answer,
+    "confident": _word_inserter(_BOOSTS),
+    "approve": _remark_appender(_APPROVALS),
+    "disapprove": _remark_appender(_DISAPPROVALS),
 }
 
 

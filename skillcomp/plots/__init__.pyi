@@ -5,7 +5,6 @@ from .charts import scores as scores
 from .charts import threshold as threshold
 from .charts import transfer_curve as transfer_curve
 from .forest import corrected as corrected
-from .forest import datasheet as datasheet
 from .forest import estimates as estimates
 from .forest import ranks as ranks
 from .forest import transfer as transfer

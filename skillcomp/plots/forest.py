@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,20 +34,9 @@ from skillcomp.plots._shared import (
     values,
     why_unknown,
 )
-from skillcomp.style import (
-    CATEGORIES,
-    INK,
-    TICK_SIZE,
-    VERDICT_LOOKS,
-    Look,
-    figure,
-    grow,
-    plain,
-    quantity,
-)
+from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain, quantity
 
 _LINE = 0.17  # Height in inches of a row with text of 7 points.
-_CLOSE = 0.1  # Height of an interval in a datasheet.
 _MARGIN = 0.85  # Height in inches of the axis, the axis label and the legend together.
 # An estimator of skillcomp.correction has the same look in every figure.
 _ESTIMATORS: Mapping[Any, Look] = {
@@ -260,57 +249,6 @@ def _draw_verdicts(ax: Axes, frame: pd.DataFrame, at: Floats) -> list[Entry]:
 def _without_level(text: str) -> str:
     """Remove the confidence level from an axis label, because the caption states it."""
     return re.sub(r",? \d[\d.]* ?% CI", "", text).replace("\n", " ").strip()
-
-
-def datasheet(frame: pd.DataFrame) -> Axes:
-    """Draw the datasheet of one or several judges: biases above, agreement and errors below.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The result of :func:`skillcomp.bias.datasheet`. Rows without an estimate are not drawn.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The first axes; the figure fits a column of a paper.
-
-    Raises
-    ------
-    FrameError
-        If a column is missing, nothing was measured, or there are more than six judges.
-    """
-    where = "plots.datasheet"
-    require(frame, ["grader", "property", "condition", "unit", "estimate"], where)
-    known = frame.dropna(subset="estimate")
-    if known.empty:
-        raise FrameError(f"{where}: no property was measured; the notes say what would do it.")
-    scale_of = np.where(known["unit"].eq("percentage points"), 0.01, 1.0)
-    known = known.assign(
-        **{name: known[name] * scale_of for name in ("estimate", "ci_low", "ci_high")},
-        unit=known["unit"].replace("percentage points", "points"),
-        row=known["property"] + (", " + known["condition"]).fillna(""),
-    )
-    order = list(dict.fromkeys(frame["property"]))
-    known = known.sort_values("property", key=lambda names: names.map(order.index), kind="stable")
-    parts = [part for _, part in known.groupby(known["unit"].ne("points"), sort=True)]
-    n_lines = [part["row"].nunique() for part in parts]
-    n_judges = known["grader"].nunique()
-    height = sum(n_lines) * max(n_judges * _CLOSE, 2 * _LINE) + _MARGIN * len(parts)
-    _, panels = figure("column", nrows=len(parts), height=height)
-    panels = np.atleast_1d(panels)
-    panels[0].get_gridspec().set_height_ratios(n_lines)
-    looks = hue_looks(known, "grader")[1]
-    how: dict[str, Any] = {"fixed": looks, "width": "column", "where": where}
-    for part, ax in zip(parts, panels, strict=True):
-        biases = part["unit"].eq("points").all()
-        label = ("Effect (points)" if biases else "Share (%)") + draw.level_text(part)
-        null = 0.0 if biases else None
-        draw_estimates(part, ["row"], "grader", ax=ax, null=null, label=label, lane=_CLOSE, **how)
-        describe_axes(ax, f"{label} by property and judge")
-    marks = [(name, draw.marker(look, line="-")) for name, look in looks.items()]
-    draw.legend(panels[-1], marks if n_judges > 1 else [])
-    return cast(Axes, panels[0])
 
 
 def ranks(

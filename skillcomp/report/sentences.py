@@ -37,7 +37,6 @@ from skillcomp.report.phrases import (
     rate,
     reason,
     rows_of,
-    share,
     signed,
     size,
     treatment,
@@ -54,7 +53,6 @@ _KEYS = [*_SUBJECTS, "feature", "condition", "reference", "grader_version", "age
 _KEYS += ["perturbation"]
 # Of frames with one of these columns, there are only sentences on several rows.
 _ONLY_TOGETHER = {"verdict", "at", "bias", "comprehension_dimension", "labeller", "repeat"}
-_ONLY_TOGETHER |= {"property"}
 _REPEATS = "{n_repeats:#repeat}"
 _FLAGGED = "It flags {row:share} of {n_texts:,.0f} {texts} texts"
 # start of a measure of a threshold -> its phrase
@@ -288,7 +286,6 @@ def sentences_about(frame: pd.DataFrame, name: str = "") -> Sentences:
         if "measure" in frame and not _ONLY_TOGETHER & set(frame):
             yield from _sentences_on_rows(frame)
         names = {name, *frame.columns, *frame.get("measure", ())}
-        names = {"property"} if "property" in frame else names
         for key, build in _SEVERAL.items():
             if key in names:
                 for one in build(frame):
@@ -507,24 +504,6 @@ def _effect_in_words(row: Row, of_grader: bool = True) -> str:
     if isinstance(row.get("per"), str) and row["per"]:
         text += f" per {row['per']}"
     return f"{text} in {row.get('grader', 'the grader')}"
-
-
-def _datasheets_in_words(sheet: pd.DataFrame) -> Iterator[str]:
-    """Say of each judge which biases are shown, and what was not measured."""
-    forms = {"rate": share, "percentage points": points}
-    for (judge,), part in parts_by(sheet, "grader"):
-        tested = part[part["p_value"].notna()]
-        ours = [row for _, row in marked(tested, "shown").iterrows()]
-        text = f"no bias is shown in {plural(len(tested), 'test')}"
-        if ours:
-            found = (f"{row['property']} {forms.get(row['unit'], change)(row)}" for row in ours)
-            text = f"a bias is shown in {len(ours)} of {plural(len(tested), 'test')}: "
-            text += listing(found)
-        yield f"{judge}: {text if len(tested) else 'no bias was tested'}."
-        n = part.loc[part["estimate"].isna(), "property"].nunique()
-        if n:
-            text = f"{n} of {part['property'].nunique()} properties were not measured for {judge}"
-            yield f"{text}; their notes say what would measure them."
 
 
 def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
@@ -767,7 +746,6 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "none_of_these": partial(_shares_in_words, "Failure modes of checks", "measure"),
     "goal": partial(_shares_in_words, "Goals met", "goal"),
     "bias": _biases_in_words,
-    "property": _datasheets_in_words,
     "recommended": _corrections_in_words,
     "comprehension_dimension": _dimensions_in_words,
     "at": _factors_in_words,
