@@ -519,9 +519,8 @@ def transfer_curve(
         hues, look_of = hue_looks(rows, "condition")
         at, *of = (numbers(rows, c, where) for c in ("distance", "estimate", "ci_low", "ci_high"))
         steps = draw.offsets(len(look_of), spread=0.02 * float(np.ptp(at) or 1.0))
-        for i, (level, look) in enumerate(look_of.items()):
-            entry = level_marks(ax, at + steps[i], of, hues == i, look, level, line="-")
-            entries += [entry] if level not in dict(entries) else []
+        own = level_marks(ax, at + steps[hues], of, hues, look_of, {}, line="-")
+        entries += [entry for entry in own if entry[0] not in dict(entries)]
     percent = draw.unit(binned[changes], where) == "points"
     scale(top.yaxis, percent=percent, signed=True)
     scale(below.yaxis, percent=percent)
