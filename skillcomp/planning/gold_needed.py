@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from skillcomp.contrast import Value, lost_attempts
-from skillcomp.correction.delta_and_rate import key_of, tables
+from skillcomp.correction.estimators import key_of, tables
 from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
