@@ -65,6 +65,7 @@ FRAMES = (
         f"skillcomp/{name}.py"
         for name in (
             "bias/features_and_perturbations", "correction/delta_and_rate",
+            "correction/estimators",
             "deltas/paired_deltas_and_price", "deltas/unpaired_rates_and_pass_k",
             "reliability/grader_agreement_and_consistency", "transfer",
         )
@@ -75,6 +76,7 @@ _FRAMES_PACKAGES = ("skillcomp/frames", "benchmarks/simulated", "skillcomp/stats
 ANALYSES = (
     "benchmarks/validity/analyses.py",
     "benchmarks/validity/corrections.py",
+    "benchmarks/validity/distances.py",
     *FRAMES,
 )
 _ANALYSES_PACKAGES = tuple(
