@@ -289,3 +289,21 @@ def test_a_query_of_rates_per_case_has_the_delta_of_all_rows(engine: str, execut
     shown = ("estimate", "rate", "reference_rate", "n")
     assert [round(row[n], 5) for n in shown] == [round(expected[n], 5) for n in shown]
     assert pd.read_parquet("cases.parquet")["answers"].sum() == rows["solved"].notna().sum()
+
+
+def test_the_execution_study_notices_the_gutted_documents(executed: Any) -> None:
+    names = executed("howto/gutted")
+    (row,) = names["noticed"].to_dict("records")
+    assert row["reference"] == "gutted-structured" and row["ci_low"] > 0
+    passed = names["cases"]
+    both = passed[["rate", "reference_rate"]].gt(0.5).all(axis=1)
+    assert passed["verdict"].eq("already_passes").equals(both)
+
+
+def test_the_curve_of_the_pilot_is_drawn_over_all_cases(executed: Any) -> None:
+    names = executed("howto/distance")
+    slope = names["curve"].set_index("measure").loc["delta_slope"]
+    assert slope["n"] == 84 and slope["ci_low"] < 0 < slope["ci_high"]
+    distances = names["distances"].merge(sc.frames.cases(sc.datasets.load("pilot")))
+    means = distances.groupby("transfer")["distance"].mean()
+    assert means["far"] > means["near"]
