@@ -267,7 +267,7 @@ def test_bad_ratings_are_refused(call, arguments, message):
 
 
 def test_bad_clusters_are_refused():
-    with pytest.raises(ValueError, match="the case of each of 3 units"):
+    with pytest.raises(ValueError, match="clusters must name 3 cases, found 2"):
         krippendorff_alpha(np.ones((3, 2)), clusters=[1, 2])
 
 
