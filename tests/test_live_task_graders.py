@@ -510,6 +510,32 @@ def judged(tests, files, answer, mode):
     return asyncio.run(sandbox.run_tests(given, "tests/test_it.py", answer, **how))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"test": "t.py::a", "when": "call", "outcome": "failed"}',
+        "7",
+        '{"end": Infinity}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_report_is_no_pass(line, monkeypatch):
+    good = [{"collected": ["t.py::a"]}]
+    good += [
+        {"test": "t.py::a", "when": when, "outcome": "passed", "message": ""}
+        for when in ("setup", "call", "teardown")
+    ]
+    lines = [line, *map(json.dumps, [*good, {"end": 0}])]
+
+    async def ran(*_):
+        return process.Ran("\n".join(lines), "", 0, 0.1)
+
+    monkeypatch.setattr(sandbox, "run_program", ran)
+    assert judged("", {}, "x", "trusted").reason == "its report cannot be read"
+    del lines[0]
+    assert judged("", {}, "x", "trusted").is_pass
+
+
 HERE_AND_ANSWER = """
 import os, subprocess, sys
 from pathlib import Path

@@ -94,9 +94,10 @@ def run(
     store : RunStore
         The study. No other process may write to it during the run.
     suites : iterable or mapping, optional
-        The suites to ask. Each is a suite of the store (its ``cases`` can be a selection), its
-        slug, or a file, which is then added to the store. Default: all suites of the store. The
-        skill of each suite must be in the store (`RunStore.add_skill`).
+        The suites to ask. Each is a suite of the store, its slug, or a file, which is then added to
+        the store. The ``cases`` of a suite can be a selection; the recorded prompts are used.
+        Default: all suites of the store. The skill of each suite must be in the store
+        (`RunStore.add_skill`).
     agents : sequence of Agent
         The agents to ask, each with a different name.
     conditions : sequence of str, default ("baseline", "skill")
@@ -294,6 +295,11 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
         if inside is not None and inside.sha256 == suite.sha256:
             ids = {case.case_id for case in suite.cases}
             cases = tuple(case for case in inside.cases if case.case_id in ids)
+            for case_id in sorted(ids - {case.case_id for case in cases}):
+                raise StudyError(
+                    f"suite '{suite.slug}': the store has no case '{case_id}'; add the edited "
+                    "suite under another slug."
+                )
             return inside.model_copy(update={"cases": cases})
         if suite.path and Path(suite.path).exists():
             return store.add_suite(suite.path, slug=suite.slug)
@@ -818,7 +824,11 @@ def _ordered_pairs(
         if attempt.status == "ok" and attempt.answer is not None:
             place = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
             sides[place].setdefault(attempt.condition, attempt)
-    both = [(o[condition], o[reference]) for o in sides.values() if {condition, reference} <= {*o}]
+    both = [
+        (by_condition[condition], by_condition[reference])
+        for by_condition in sides.values()
+        if {condition, reference} <= by_condition.keys()
+    ]
     if not both:
         raise StudyError(
             f"{store.path}: no case has an answer with status ok under both '{condition}' and "

@@ -42,7 +42,7 @@ ReplyForm = Literal["plain", "report"]
 # a grader names the parts that are left out.
 Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expected_reasoning"]
 SWITCHES: tuple[Without, ...] = get_args(Without)
-_RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
+RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
 # Maps the hash of a prompt to the hash under which older stores recorded the same prompt. An edited
 # template gets a new hash, which has no entry here.
@@ -211,7 +211,7 @@ def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
     """Return the names in `without`, each once, in a fixed order; raise if one is not allowed."""
     require_known("There is no grader style", style, STYLES, GraderError)
     names = [without] if isinstance(without, str) else list(without)
-    switches = {"forced": SWITCHES, "evidence": SWITCHES[len(_RULES) :], "impression": ()}
+    switches = {"forced": SWITCHES, "evidence": SWITCHES[len(RULES) :], "impression": ()}
     allowed = switches[style] or ("nothing, it is told none of these",)
     for name in names:
         what = f"allowed with style '{style}'"
@@ -308,7 +308,7 @@ def grader_prompt(
         "reply": reply,
         "skill_body": skill.body,
         "without": without,
-        "n_rules": _COUNTED[len([name for name in _RULES if name not in without])],
+        "n_rules": _COUNTED[len([name for name in RULES if name not in without])],
     }
     own = BlindPrompt(f"grader-{style}.j2", _CASE, ItemReply)
     prompt = own.about(item=item, problems=problems, **data)
@@ -569,12 +569,16 @@ async def ask_until_read(
     return result, replies, problems
 
 
+def json_inside(text: str) -> Any:
+    """Parse the JSON object in a reply; raise ValueError or RecursionError if it is not JSON."""
+    start, end = text.find("{"), text.rfind("}")
+    return whole_content(json.loads(text[start : end + 1] if start >= 0 else text))
+
+
 def read_json(text: str, schema: type[_M], *, strict: bool = True) -> tuple[_M | None, str]:
     """Parse the JSON object in a reply; return (object, "") or, if that fails, (None, problem)."""
-    start, end = text.find("{"), text.rfind("}")
-    text = text[start : end + 1] if start >= 0 else text
     try:
-        content = whole_content(json.loads(text))
+        content = json_inside(text)
     except (ValueError, RecursionError):
         return None, "The reply must be one JSON object."
     try:
