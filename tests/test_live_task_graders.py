@@ -9,6 +9,7 @@ import re
 import sys
 import textwrap
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -534,6 +535,22 @@ def test_a_damaged_report_is_no_pass(line, monkeypatch):
     assert judged("", {}, "x", "trusted").reason == "its report cannot be read"
     del lines[0]
     assert judged("", {}, "x", "trusted").is_pass
+
+
+@pytest.mark.parametrize(("separate", "modes"), [(False, (0o755, 0o755)), (True, (0o770, 0o775))])
+def test_a_second_user_may_not_read_the_test_and_a_single_one_may(separate, modes, monkeypatch):
+    found = []
+
+    async def ran(command, given, environment, place, *_):
+        found.extend((place / name).stat().st_mode & 0o777 for name in ("judge", "given"))
+        return process.Ran("", "", 0, 0.1)
+
+    monkeypatch.setattr(sandbox, "run_program", ran)
+    monkeypatch.setattr(sandbox, "lent_users", lambda: nullcontext([1, 2]))
+    monkeypatch.setattr(os, "chown", lambda *_: None)
+    how = {"timeout": 60, "trusted": True, "separate": separate}
+    asyncio.run(sandbox.run_tests({"t.py": b""}, "t.py", "x", **how))
+    assert tuple(found) == modes
 
 
 HERE_AND_ANSWER = """

@@ -126,7 +126,7 @@ class ComparisonReply(ItemReply):
     better: Literal["1", "2", "tie"]
 
     def fault(self) -> str:
-        """Say that the rationale is empty."""
+        """Return a message if the rationale is empty."""
         return "" if self.rationale.strip() else "The rationale is empty."
 
 
@@ -137,7 +137,7 @@ class RubricReply(ItemReply):
     score: float
 
     def fault(self) -> str:
-        """Say that the score is out of range; NaN is not in the range either."""
+        """Return a message if the score is out of range; NaN is not in the range either."""
         return "" if 0 <= self.score <= 1 else "score must be a number from 0 to 1."
 
 
@@ -260,6 +260,14 @@ def dimension_of(case: Case) -> str:
     return case.comprehension_dimension or case.dimension or "none"
 
 
+def _rendered(
+    rules: str, case: str, /, *, item: str, problems: Sequence[str], **data: Any
+) -> GraderPrompt:
+    """Build a prompt from two templates; `data` holds their values, by name."""
+    data |= {"item": Attribute(item), "problems": list(problems)}
+    return GraderPrompt(*(_TEMPLATES.get_template(name).render(data) for name in (rules, case)))
+
+
 def grader_prompt(
     style: Style,
     *,
@@ -310,8 +318,7 @@ def grader_prompt(
         "without": without,
         "n_rules": _COUNTED[len([name for name in RULES if name not in without])],
     }
-    own = BlindPrompt(f"grader-{style}.j2", _CASE, ItemReply)
-    prompt = own.about(item=item, problems=problems, **data)
+    prompt = _rendered(f"grader-{style}.j2", _CASE, item=item, problems=problems, **data)
     if template is not None:
         text = prompt.user
         blocks = {"skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"}
@@ -339,10 +346,7 @@ class BlindPrompt(Generic[_R]):
 
     def about(self, *, item: str, problems: Sequence[str] = (), **data: Any) -> GraderPrompt:
         """Build the prompt about one item; `data` holds the values for the templates, by name."""
-        data |= {"item": Attribute(item), "problems": list(problems)}
-        return GraderPrompt(
-            *(_TEMPLATES.get_template(n).render(data) for n in (self.rules, self.case))
-        )
+        return _rendered(self.rules, self.case, item=item, problems=problems, **data)
 
     def read(self, text: str, item: str) -> tuple[_R | None, list[str]]:
         """Return the parsed reply about an item (None if unusable), and its problems."""

@@ -561,10 +561,9 @@ def _asked_by(schema: JsonObject) -> _Asked:
         part = as_object(_part(schema, *_ROW, "properties", "id"))
     except (LookupError, TypeError, RecursionError) as cause:
         raise StudyError("rubric schema: checks.id: its $ref leads to no part of it.") from cause
-    options: list[Any] = [*part.get("anyOf", ()), *part.get("oneOf", ())]
-    ids = [
-        (option.get("const"), option.get("description", "")) for option in map(as_object, options)
-    ]
+    options = map(as_object, (*part.get("anyOf", ()), *part.get("oneOf", ())))
+    ids: list[tuple[Any, Any]]
+    ids = [(option.get("const"), option.get("description", "")) for option in options]
     ids += [(name, "") for name in part.get("enum", ())]
     goals = {goal: goal for goal in get_args(Goal)}
     return (
