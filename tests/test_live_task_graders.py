@@ -776,6 +776,18 @@ def test_the_judges_of_a_suite_are_one_grader_with_one_version(suite, fake_key):
     assert sc.SuiteGrader(suite, agent, trust=True).version == grader.version
 
 
+def test_a_judge_that_the_suite_does_not_plan_is_no_rubric(suite, fake_key):
+    check = Check(check_id="x", judge=TaskJudge(type="pytest", test_file="fixtures/test_run.py"))
+    suite.write_text(SUITE.replace("  - {id: run", "  # {id: run"))
+    with FakeAnthropic() as server:
+        agent = AnthropicAgent("claude-haiku-5-5", base_url=server.url)
+        with pytest.raises(KeyError, match="pytest"):
+            asyncio.run(
+                sc.SuiteGrader(suite, agent).judge(Case(case_id="c", prompt="?"), check, "x", "i")
+            )
+    assert not server.bodies
+
+
 def test_a_rubric_needs_an_agent_and_a_mock_needs_nobody(suite):
     with pytest.raises(GraderError, match="give agent=, a model"):
         sc.SuiteGrader(suite, trust=True)
