@@ -132,6 +132,7 @@ def test_an_analysis_and_a_reader_of_guests_work(guests: Path, tmp_path: Path) -
 
 MODULES = {
     "mine.py": """
+from pathlib import Path
 class Agent:
     name, model, family, settings = "mine", None, None, "{}"
     def __init__(self, *, heat=0):
@@ -191,7 +192,7 @@ def test_the_keys_of_an_entry_are_arguments_and_nothing_is_imported_before(folde
             r"agents\[0\].target: found 'mein:Agent': there is no module 'mein'; allowed: .* Did "
             r"you mean 'mine'\?",
         ),
-        ("target: 'mine:Agnt'", r"mine has no 'Agnt'; there: Agent, Grader. Did you mean 'Agent'"),
+        ("target: 'mine:Agnt'", r"mine has no 'Agnt'; there: Agent, Grader\. Did you mean 'Agent'"),
         (
             "target: 'broken:Agent'",
             "importing broken failed: ModuleNotFoundError: No module named 'nothing_of_that_name'",

@@ -170,7 +170,10 @@ _MERGES = "\n".join(f"a{k}: &a{k} {{<<: [*a{k - 1}, *a{k - 1}]}}" for k in range
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"---\nl0: &l0 [x]\n{_LISTS}\n---\n", "more than 20,000 values once aliases are followed"),
+        (
+            f"---\nl0: &l0 [x]\n{_LISTS}\n---\n",
+            r"SKILL\.md: more than 20,000 values once aliases are followed\.$",
+        ),
         (f"---\na0: &a0 {{x: 1}}\n{_MERGES}\n---\n", "more than 20,000 values"),
         ("---\na: &a [*a]\n---\n", "more than 20,000 values"),
         ("---\na: " + "[" * 1_000 + "\n---\n", "the front matter is not YAML"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -156,6 +158,26 @@ def test_no_try_begins_after_ctrl_c(seconds, until_stop, is_asked):
         return sum(server.log.values())
 
     assert run_sync(main) == 1
+
+
+def test_ctrl_c_before_the_work_has_begun_stops_it(monkeypatch):
+    begin, reasons = asyncio.run, []
+
+    def begin_late(work):
+        time.sleep(0.3)
+        return begin(work)
+
+    async def main(stop):
+        last = time.monotonic() + 5
+        while stop.reason is None and time.monotonic() < last:
+            await asyncio.sleep(0.01)
+        reasons.append(stop.reason)
+
+    monkeypatch.setattr(asyncio, "run", begin_late)
+    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_sync(main)
+    assert reasons == ["interrupted"]
 
 
 class Shape(BaseModel):

@@ -117,6 +117,10 @@ def test_what_is_left_open_gives_status_1_and_too_little_agreement_2(tmp_path, m
             r"agents\[0\]: found 'm'; write \{kind: anthropic, model: ...\}\. - line \d+: "
             r"agents\[1\]: found None; write \{kind: anthropic, model: ...\}\.",
         ),
+        (
+            {"agents": {"kind": "anthropic", "model": "m"}},
+            r"agents: found .*; write \[\{kind: anthropic, model: ...\}\]\.",
+        ),
         ({"grading": 0.9}, r"grading: found 0.9; write \{min_gold_agreement: 0.9\}\."),
         ({"skills": ["skills/tide"]}, r"skills: there is nothing at .*Did you mean 'tides'\?"),
         ({"agents": []}, r"'agents' is missing; there is nobody to ask"),
@@ -158,7 +162,10 @@ def test_every_mistake_is_told_at_once_and_no_secret_is_repeated(tmp_path):
             "store: s\nagents:\n- kind: cli\n  kind: cli\n",
             r"line 4: not YAML \('kind' is given twice",
         ),
-        ("store: s\nagents: &all [*all]\n", "with its aliases written out it has more than"),
+        (
+            "store: s\nagents: &all [*all]\n",
+            r"STUDY.yaml: with its aliases written out it has more than",
+        ),
         (
             'store: "a\\0b"\nagents:\n- {kind: openai, model: m}\n',
             r"store: found 'a\\x00b'; a path holds no NUL",

@@ -106,6 +106,9 @@ def test_a_selection_of_the_cases_of_a_suite_is_asked_with_the_recorded_prompts(
     store = make_store(tmp_path, n_cases=3)
     chosen, _ = store.suites.values()
     first = chosen.cases[0]
+    new = chosen.model_copy(update={"cases": (first.model_copy(update={"case_id": "tides/new"}),)})
+    with pytest.raises(StudyError, match=r"the store has no case 'tides/new'; add the edited"):
+        sc.run(store, suites=[new], agents=[], progress=False)
     part = chosen.model_copy(update={"cases": (first.model_copy(update={"prompt": "Another?"}),)})
     with FakeAnthropic() as server:
         assert len(run(store, server, suites=[part])) == 2  # conditions

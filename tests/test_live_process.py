@@ -242,6 +242,14 @@ HOGS = (
 )
 
 
+def test_a_limit_of_memory_alone_limits_no_processor_time():
+    busy = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    with process.case_folder() as folder:
+        command, limits = [sys.executable, "-c", busy], process.Limits(memory=1 << 40)
+        ran = asyncio.run(process.run_program(command, b"", dict(os.environ), folder, 50, limits))
+    assert (ran.code, ran.excess) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("hog", "limits", "excess"),
     [

@@ -235,6 +235,11 @@ def test_a_completion_that_cannot_be_read_is_an_error_that_keeps_it(edit):
     assert "cannot be read" in reply.error and "chat.completion" in reply.trace
 
 
+def test_a_completion_without_choices_is_an_error_that_says_so():
+    assert "an empty list of 'choices'" in ask_openai(lambda o: o.update(choices=[])).error
+    assert "other than a message" in ask_openai(lambda o: o.pop("choices")).error
+
+
 def test_a_key_under_another_name_is_in_no_unreadable_reply(monkeypatch):
     monkeypatch.setenv("MINE", KEY)
     monkeypatch.delenv("ANTHROPIC_API_KEY")

@@ -9,6 +9,7 @@ import re
 import sys
 import textwrap
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -510,6 +511,48 @@ def judged(tests, files, answer, mode):
     return asyncio.run(sandbox.run_tests(given, "tests/test_it.py", answer, **how))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"test": "t.py::a", "when": "call", "outcome": "failed"}',
+        "7",
+        '{"end": Infinity}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_report_is_no_pass(line, monkeypatch):
+    good = [{"collected": ["t.py::a"]}]
+    good += [
+        {"test": "t.py::a", "when": when, "outcome": "passed", "message": ""}
+        for when in ("setup", "call", "teardown")
+    ]
+    lines = [line, *map(json.dumps, [*good, {"end": 0}])]
+
+    async def ran(*_):
+        return process.Ran("\n".join(lines), "", 0, 0.1)
+
+    monkeypatch.setattr(sandbox, "run_program", ran)
+    assert judged("", {}, "x", "trusted").reason == "its report cannot be read"
+    del lines[0]
+    assert judged("", {}, "x", "trusted").is_pass
+
+
+@pytest.mark.parametrize(("separate", "modes"), [(False, (0o755, 0o755)), (True, (0o770, 0o775))])
+def test_a_second_user_may_not_read_the_test_and_a_single_one_may(separate, modes, monkeypatch):
+    found = []
+
+    async def ran(command, given, environment, place, *_):
+        found.extend((place / name).stat().st_mode & 0o777 for name in ("judge", "given"))
+        return process.Ran("", "", 0, 0.1)
+
+    monkeypatch.setattr(sandbox, "run_program", ran)
+    monkeypatch.setattr(sandbox, "lent_users", lambda: nullcontext([1, 2]))
+    monkeypatch.setattr(os, "chown", lambda *_: None)
+    how = {"timeout": 60, "trusted": True, "separate": separate}
+    asyncio.run(sandbox.run_tests({"t.py": b""}, "t.py", "x", **how))
+    assert tuple(found) == modes
+
+
 HERE_AND_ANSWER = """
 import os, subprocess, sys
 from pathlib import Path
@@ -731,6 +774,18 @@ def test_the_judges_of_a_suite_are_one_grader_with_one_version(suite, fake_key):
         assert sc.SuiteGrader(suite, agent, trust=True).version != grader.version, name
         (suite.parent / name).write_text(was)
     assert sc.SuiteGrader(suite, agent, trust=True).version == grader.version
+
+
+def test_a_judge_that_the_suite_does_not_plan_is_no_rubric(suite, fake_key):
+    check = Check(check_id="x", judge=TaskJudge(type="pytest", test_file="fixtures/test_run.py"))
+    suite.write_text(SUITE.replace("  - {id: run", "  # {id: run"))
+    with FakeAnthropic() as server:
+        agent = AnthropicAgent("claude-haiku-5-5", base_url=server.url)
+        with pytest.raises(KeyError, match="pytest"):
+            asyncio.run(
+                sc.SuiteGrader(suite, agent).judge(Case(case_id="c", prompt="?"), check, "x", "i")
+            )
+    assert not server.bodies
 
 
 def test_a_rubric_needs_an_agent_and_a_mock_needs_nobody(suite):

@@ -346,6 +346,11 @@ def test_a_file_replaces_the_rubric_and_the_default_keeps_its_version(tmp_path):
         "$: 'summary' is a required property",
         "$.score: 75 is greater than the maximum of 1",
     ]
+    # the schema holds for the reply itself, not for what is read from it
+    passed = [{"id": row["id"], "passed": True, "notes": "x"} for row in rows]
+    judge.answers = [json.dumps(answers[0] | {"summary": "good", "checks": passed})] * 3
+    grading = asyncio.run(graders[0].grade(attempt, about, Skill(slug="s")))
+    assert {v.status for v in grading.verdicts} == {"malformed"}
     judge.answers = [json.dumps(answers[0] | {"summary": "good"})]
     grading = asyncio.run(graders[0].grade(attempt, about, Skill(slug="s")))
     assert [(v.passed, v.score) for v in grading.verdicts][1:] == [(True, None), (True, 0.75)]
@@ -394,6 +399,15 @@ def test_a_reference_of_a_rubric_schema_that_is_no_text_is_refused(tmp_path, old
     )
     (tmp_path / "rubric.yaml").write_text(text)
     with pytest.raises(StudyError, match=r"\$ref: found 5; allowed: text"):
+        read_rubric_schema(tmp_path / "rubric.yaml")
+
+
+@pytest.mark.parametrize("target", ["#/$defs/id", "#/nowhere"])
+def test_a_reference_of_a_rubric_schema_that_leads_nowhere_is_refused(tmp_path, target):
+    ids = "{anyOf: [{const: style-paths, description: files in notes/}, {const: asks_first}]}"
+    text = RUBRIC.replace(ids, '{$ref: "#/$defs/id"}') + f'  id: {{$ref: "{target}"}}\n'
+    (tmp_path / "rubric.yaml").write_text(text)
+    with pytest.raises(StudyError, match=r"checks\.id: its \$ref leads to no part of it"):
         read_rubric_schema(tmp_path / "rubric.yaml")
 
 

@@ -469,10 +469,15 @@ def parse_yaml(
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        guard(node)
+        try:
+            guard(node)
+        except ValueError as cause:
+            raise error(f"{path}: {cause}.") from cause
         return None if node is None else PlainConstructor().construct_document(node), node
     except YAML_FAILURES as cause:
-        mark, position = (getattr(cause, name, None) for name in ("problem_mark", "position"))
+        names = ("problem_mark", "context_mark", "position")
+        *marks, position = (getattr(cause, name, None) for name in names)
+        mark = marks[0] or marks[1]
         line = mark.line if mark else position and text.count("\n", 0, position)
         place = "" if line is None else f", line {line + 1}"
         parts = (getattr(cause, name, None) for name in ("context", "problem"))

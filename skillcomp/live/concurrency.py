@@ -70,12 +70,14 @@ def interruption() -> Stop | None:
 def run_sync(main: _Main[_T]) -> _T:
     """Run a coroutine to its end from a plain function, even inside a running event loop.
 
-    The coroutine runs in a loop of its own in a new thread, and this thread waits for Ctrl-C.
+    The coroutine runs in a loop of its own in a new thread, and this thread passes Ctrl-C on to it.
     """
     running: dict[str, Any] = {}
+    started = threading.Event()
 
     async def entry() -> _T:
         running["loop"], running["task"] = asyncio.get_running_loop(), asyncio.current_task()
+        started.set()
         return await _run_until_stopped(main)
 
     with _sigterm_as_ctrl_c(), ThreadPoolExecutor(1, thread_name_prefix="skillcomp") as pool:
@@ -86,8 +88,9 @@ def run_sync(main: _Main[_T]) -> _T:
             except asyncio.CancelledError:
                 raise KeyboardInterrupt from None
             except KeyboardInterrupt:
-                if future.done() or "loop" not in running:
+                if future.done():
                     raise
+                started.wait()
                 running["loop"].call_soon_threadsafe(running["task"].cancel)
 
 

@@ -14,7 +14,7 @@ import string
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field
@@ -119,10 +119,10 @@ class Ledger:
 
 
 @dataclass
-class Tally:
+class Participant:
     """An agent or grader at work, the number of its jobs, and counts over its replies in a run."""
 
-    who: Any
+    agent_or_grader: Any
     settings: str | None
     prompt_version: str | None
     n_wanted: int
@@ -316,9 +316,11 @@ class Engine(ABC):
     unit: str  # noun for a job in messages
     warning: type[UserWarning]
 
-    def __init__(self, store: RunStore, study: JsonObject, tallies: Iterable[Tally]) -> None:
+    def __init__(
+        self, store: RunStore, study: JsonObject, participants: Iterable[Participant]
+    ) -> None:
         self.store, self.study = store, study
-        self.tallies = {tally.who.name: tally for tally in tallies}
+        self.participants = {one.agent_or_grader.name: one for one in participants}
         self.gold: JsonObject = {}  # agreement with the gold answers
         # replies that are stored but not yet used, by key of their job
         self.replies: defaultdict[str, list[Reply]] = defaultdict(list)
@@ -348,7 +350,7 @@ class Engine(ABC):
     @property
     def n_open(self) -> int:
         """Number of the jobs that are still open."""
-        return sum(tally.n_open for tally in self.tallies.values())
+        return sum(participant.n_open for participant in self.participants.values())
 
     async def main(self, budget: Budget, width: int, progress: bool, stop: Stop) -> None:
         """Do all open jobs, `width` at a time; write receipts before and after."""
@@ -361,13 +363,7 @@ class Engine(ABC):
             try:
                 await self.do_open_jobs()
             finally:
-                await self.ledger.close()
-                self.stopped = stop.reason or (budget.exhausted if self.n_open else None)
-                try:
-                    await self.ledger.write("receipts", receipts("ended"))
-                finally:
-                    for tally in self.tallies.values():
-                        await tally.who.aclose()
+                await self._close_with_receipts(receipts)
         except Exception as error:
             if not self.lost:
                 raise
@@ -378,6 +374,16 @@ class Engine(ABC):
                 f"{str(error) or error_text(error)}\n{plural(len(self.lost), 'paid answer')} "
                 f"lost{cost}: {jobs}. Solve the problem above; the same call asks again."
             ) from error
+
+    async def _close_with_receipts(self, receipts: Callable[[str], list[JsonObject]]) -> None:
+        """Write the last receipts, then close the agents or graders even if that fails."""
+        await self.ledger.close()
+        self.stopped = self.stop.reason or (self.budget.exhausted if self.n_open else None)
+        try:
+            await self.ledger.write("receipts", receipts("ended"))
+        finally:
+            for participant in self.participants.values():
+                await participant.agent_or_grader.aclose()
 
     def _receipts(self, receipt: str, event: str) -> list[JsonObject]:
         """Return a receipt for each agent or grader.
@@ -410,22 +416,22 @@ class Engine(ABC):
                 "name": name,
                 "at": datetime.now(UTC),
                 "skillcomp": version("skillcomp"),
-                "model": tally.who.model,
-                "models": tally.models,
-                "settings": tally.settings,
-                "prompt_version": tally.prompt_version,
+                "model": participant.agent_or_grader.model,
+                "models": participant.models,
+                "settings": participant.settings,
+                "prompt_version": participant.prompt_version,
                 "skills": {slug: skill.sha256 for slug, skill in self.store.skills.items()},
                 "suites": {slug: suite.sha256 for slug, suite in self.store.suites.items()},
                 "study": self.study,
-                "n_wanted": tally.n_wanted,
-                "n_open": tally.n_open,
-                "statuses": tally.statuses,
-                "cost_usd": tally.cost_usd if tally.statuses.total() else None,
-                "n_unpriced": tally.n_unpriced,
+                "n_wanted": participant.n_wanted,
+                "n_open": participant.n_open,
+                "statuses": participant.statuses,
+                "cost_usd": participant.cost_usd if participant.statuses.total() else None,
+                "n_unpriced": participant.n_unpriced,
                 "gold": self.gold,
                 "stopped": self.stopped,
             }
-            for name, tally in self.tallies.items()
+            for name, participant in self.participants.items()
         ]
 
     async def do_all(self, jobs: Iterable[Any], n: int, title: str) -> int:
@@ -452,18 +458,18 @@ class Engine(ABC):
             await fan_out(jobs, do_job, width=self.width, stop=self.stop)
         return n_open
 
-    def watch(self, who: str, last: Reply, *, ok: bool) -> None:
+    def watch(self, name: str, last: Reply, *, ok: bool) -> None:
         """Stop the stage after fatal or repeated failures, or if a service demands a long wait."""
-        tally = self.tallies[who]
+        participant = self.participants[name]
         self.failures_in_a_row = 0 if ok else self.failures_in_a_row + 1
         error, wait = redacted_content(last.error), last.wait_seconds or 0.0
         if not ok and wait > LONGEST_WAIT:
             until = datetime.now(UTC) + timedelta(seconds=wait)
             self.stop.ask(f"the service asks to wait until {until:%Y-%m-%d %H:%M} UTC: {error}")
             return
-        tally.n_login_failures += not ok and bool(_NO_ACCESS.search(error or ""))
+        participant.n_login_failures += not ok and bool(_NO_ACCESS.search(error or ""))
         # three login failures of an agent that has never succeeded stop the stage
-        has_no_login = tally.n_login_failures >= 3 and not PAID & tally.statuses.keys()
+        has_no_login = participant.n_login_failures >= 3 and not PAID & participant.statuses.keys()
         why = None
         if last.fatal or has_no_login:
             why = f"stopped, since every further {self.unit} would fail too: {error}"
@@ -574,8 +580,14 @@ class Judging(Engine):
     ) -> None:
         self.grader, self.jobs, self.agent = grader, jobs, agent_of(grader)
         settings = getattr(self.agent, "settings", None)
-        self.tally = Tally(grader, settings, grader.version, len(jobs), len(jobs))
-        super().__init__(store, study, [self.tally])
+        self.participant = Participant(
+            agent_or_grader=grader,
+            settings=settings,
+            prompt_version=grader.version,
+            n_wanted=len(jobs),
+            n_open=len(jobs),
+        )
+        super().__init__(store, study, [self.participant])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
         self.failed: set[str] = set()  # Keys of the jobs that failed in this run.
@@ -602,7 +614,7 @@ class Judging(Engine):
         """Store a reply of the grader in the table of replies."""
         row = {**self.grader_columns, **job.columns, "at": datetime.now(UTC).isoformat()}
         await self.ledger.write(self.paid_tables[0], [row | reply.model_dump(exclude_none=True)])
-        self.tally.add(reply)
+        self.participant.add(reply)
 
     def take_replies(self, used: Mapping[str, datetime]) -> None:
         """Read the stored replies of this grader.
@@ -631,7 +643,7 @@ class Judging(Engine):
             self.failed.add(key)
             return False
         if self.agent is None:
-            self.tally.add(Reply(model=self.grader.model))
+            self.participant.add(Reply(model=self.grader.model))
         if self.table != GOLD:
             self.malformed |= {key} if ruling.problems else set()
             self.n_given_away += ruling.gives_away is not None
@@ -647,7 +659,7 @@ class Judging(Engine):
 
     def messages(self) -> Iterable[str]:
         """Return warnings about open jobs, and about answers that cannot be judged blindly."""
-        name, n = f"grader '{self.grader.name}'", self.tally.n_wanted
+        name, n = f"grader '{self.grader.name}'", self.participant.n_wanted
         open_, failed, given_away, addressing = self.warning_parts
         if n_open := self.n_open:
             why = self.stopped

@@ -149,7 +149,7 @@ def read_ranking(
     places = [Path(path_text), path.parent / path_text]
     place = next(filter(exists, places), places[0])
     original_file = place / FILE_NAME if isdir(place) else place
-    # a missing file is told by `read_skill`
+    # `read_skill` reports a missing file
     if exists(original_file) and not (original_anywhere or is_below(original_file, path.parent)):
         raise StudyError(
             f"{path}: target: {literal(path_text)} is outside the folder of the ranking; nothing "
@@ -368,18 +368,22 @@ class Evaluation:
             judged = [verdicts.get(row.get("attempt_id"), {}) for row in rows]
             attempts = [verdict.get("passed") for verdict in judged]
             known = [verdict for verdict in judged if verdict.get("passed") is not None]
-            passed = True in attempts or (None if None in attempts else False)
-            both = zip(rows, judged, strict=True)
-            wrong = [self._why_unknown(row, v) for row, v in both if v.get("passed") is None]
-            judging = [self.grader.seconds.get(row.get("attempt_id"), 0.0) for row in rows]
+            passed = None if None in attempts else False
+            if True in attempts:
+                passed = True
+            wrong = [
+                self._why_unknown(row, verdict)
+                for row, verdict in zip(rows, judged, strict=True)
+                if verdict.get("passed") is None
+            ]
+            answering = sum(row.get("seconds") or 0.0 for row in rows)
+            judging = sum(self.grader.seconds.get(row.get("attempt_id"), 0.0) for row in rows)
             results[case.own_id] = {
                 "task_id": case.own_id,
                 "passed": passed,
                 "score": None if passed is None else max(verdict["score"] for verdict in known),
                 "details": next((v["rationale"] for v in known if v["rationale"]), ""),
-                "duration_ms": round(
-                    1000 * sum(judging, sum(r.get("seconds") or 0.0 for r in rows))
-                ),
+                "duration_ms": round(1000 * (answering + judging)),
                 "error": "; ".join(dict.fromkeys(wrong)) or None,
                 "attempts": attempts,
             }

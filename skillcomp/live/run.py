@@ -34,7 +34,16 @@ from skillcomp.live.agents.agent import (
     attribute_of,
     whole_hash,
 )
-from skillcomp.live.engine import GOLD, KEPT, Engine, Judging, Recorder, Ruling, Tally, do_stage
+from skillcomp.live.engine import (
+    GOLD,
+    KEPT,
+    Engine,
+    Judging,
+    Participant,
+    Recorder,
+    Ruling,
+    do_stage,
+)
 from skillcomp.live.graders.comprehension import PairwiseGrader
 from skillcomp.live.graders.gold_answers import (
     KEY,
@@ -94,9 +103,10 @@ def run(
     store : RunStore
         The study. No other process may write to it during the run.
     suites : iterable or mapping, optional
-        The suites to ask. Each is a suite of the store (its ``cases`` can be a selection), its
-        slug, or a file, which is then added to the store. Default: all suites of the store. The
-        skill of each suite must be in the store (`RunStore.add_skill`).
+        The suites to ask. Each is a suite of the store, its slug, or a file, which is then added to
+        the store. The ``cases`` of a suite can be a selection; the recorded prompts are used.
+        Default: all suites of the store. The skill of each suite must be in the store
+        (`RunStore.add_skill`).
     agents : sequence of Agent
         The agents to ask, each with a different name.
     conditions : sequence of str, default ("baseline", "skill")
@@ -197,7 +207,16 @@ class AnswerWork(Engine):
         super().__init__(
             store,
             settings,
-            [Tally(a, a.settings, template, n_wanted[a.name], n_open[a.name]) for a in agents],
+            [
+                Participant(
+                    agent_or_grader=agent,
+                    settings=agent.settings,
+                    prompt_version=template,
+                    n_wanted=n_wanted[agent.name],
+                    n_open=n_open[agent.name],
+                )
+                for agent in agents
+            ],
         )
         self.plan = plan
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
@@ -209,7 +228,7 @@ class AnswerWork(Engine):
 
     async def work_on(self, job: PlannedCell) -> bool:
         """Ask one cell and record the reply; return whether the cell now has an answer."""
-        agent = self.tallies[job.agent].who
+        agent = self.participants[job.agent].agent_or_grader
         reply = await Recorder(self, agent, job, self.stop).ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],
@@ -221,16 +240,16 @@ class AnswerWork(Engine):
 
     async def record_reply(self, job: PlannedCell, reply: Reply, started: datetime) -> None:
         """Store the reply to the question of a cell as an attempt."""
-        tally = self.tallies[job.agent]
-        tally.add(reply)
+        participant = self.participants[job.agent]
+        participant.add(reply)
         # the attempt_id of an error gets a suffix, because the cell is asked again
         ending = "" if reply.status in PAID else f"/error-{self.n_errors[job.place] + 1}"
         fields = job.model_dump() | reply.model_dump(include=_FROM_REPLY)
         fields["attempt_id"] += ending
         attempt = Attempt(
             **fields,
-            agent_model=reply.model or tally.who.model,
-            agent_family=tally.who.family,
+            agent_model=reply.model or participant.agent_or_grader.model,
+            agent_family=participant.agent_or_grader.family,
             started_at=started,
         )
         if reply.cost_upper_usd is not None:
@@ -240,10 +259,10 @@ class AnswerWork(Engine):
             await self.ledger.write("unreadable", [row])
         await self.ledger.write("attempts", [attempt])
         if reply.status in PAID:
-            tally.n_open -= 1
+            participant.n_open -= 1
         else:
             self.n_errors[job.place] += 1
-        if cost := sum(tally.cost_usd for tally in self.tallies.values()):
+        if cost := sum(participant.cost_usd for participant in self.participants.values()):
             self.progress_bar.set_postfix_str(f"{cost:.2f} USD", refresh=False)
 
     def warn_of_files(self) -> None:
@@ -252,8 +271,8 @@ class AnswerWork(Engine):
         slugs = {text.loaded_skill for text in texts if text.loaded_skill and text.text is None}
         with_files = sorted(slug for slug in slugs if skills.get(slug, {}).get("tree"))
         n_cases = sum(map(bool, self.files.values()))
-        for name, tally in self.tallies.items():
-            agent = tally.who
+        for name, participant in self.participants.items():
+            agent = participant.agent_or_grader
             if attribute_of(agent, "is_recording"):
                 continue
             limits = []
@@ -274,14 +293,14 @@ class AnswerWork(Engine):
                 f"{n_open} of {len(self.plan.cells)} cells have no answer yet{why}; the same call "
                 "continues with them."
             )
-        for name, tally in self.tallies.items():
-            if tally.n_empty:
+        for name, participant in self.participants.items():
+            if participant.n_empty:
                 yield (
-                    f"agent '{name}': {plural(tally.n_empty, 'answer')} empty after a normal stop; "
-                    "such are its own and are graded."
+                    f"agent '{name}': {plural(participant.n_empty, 'answer')} empty after a normal "
+                    "stop; such are its own and are graded."
                 )
-            if tally.n_retries > 0:
-                times = plural(tally.n_retries, "time")
+            if participant.n_retries > 0:
+                times = plural(participant.n_retries, "time")
                 yield f"agent '{name}' asked its service again by itself ({times})."
         for text in self.plan.texts.values():
             if text.note:
@@ -294,6 +313,11 @@ def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
         if inside is not None and inside.sha256 == suite.sha256:
             ids = {case.case_id for case in suite.cases}
             cases = tuple(case for case in inside.cases if case.case_id in ids)
+            for case_id in sorted(ids - {case.case_id for case in cases}):
+                raise StudyError(
+                    f"suite '{suite.slug}': the store has no case '{case_id}'; add the edited "
+                    "suite under another slug."
+                )
             return inside.model_copy(update={"cases": cases})
         if suite.path and Path(suite.path).exists():
             return store.add_suite(suite.path, slug=suite.slug)
@@ -524,7 +548,7 @@ class Gradings(Judging):
             await self._grade_gold()
         if not self.stop.reason:
             n_open = await self._grade_all(self.jobs, "verdicts", f"verdicts of {self.grader.name}")
-            self.tally.n_open = n_open + len(self.malformed)
+            self.participant.n_open = n_open + len(self.malformed)
 
     async def _grade_gold(self) -> None:
         cases = {c.case_id: (c, s.skill) for s in self.store.suites.values() for c in s.cases}
@@ -784,7 +808,7 @@ class Comparisons(Judging):
             is_unread = over and COMPARATOR.read(last[-1].answer or "", pair.item)[1]
             self.replies[pair.key] = [] if is_unread else last
         n_open = await self.do_all(pending, len(self.jobs), f"comparisons of {self.grader.name}")
-        self.tally.n_open = n_open + len(self.malformed)
+        self.participant.n_open = n_open + len(self.malformed)
 
     async def judge(self, grader: PairwiseGrader, job: OrderedPair) -> Ruling:
         """Compare one pair in one order."""
@@ -818,7 +842,11 @@ def _ordered_pairs(
         if attempt.status == "ok" and attempt.answer is not None:
             place = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
             sides[place].setdefault(attempt.condition, attempt)
-    both = [(o[condition], o[reference]) for o in sides.values() if {condition, reference} <= {*o}]
+    both = [
+        (by_condition[condition], by_condition[reference])
+        for by_condition in sides.values()
+        if {condition, reference} <= by_condition.keys()
+    ]
     if not both:
         raise StudyError(
             f"{store.path}: no case has an answer with status ok under both '{condition}' and "

@@ -168,9 +168,12 @@ def run_works(store: RunStore) -> _Works:
         work.add(row["cost_usd"], row["agent_model"])
         work.n_empty += row["status"] == "ok" and not answer.strip()
         work.n_addressing += addresses_grader(answer) is not None
-        outcome = "ok" if row["status"] == "ok" else "not_ok" if row["status"] in PAID else "failed"
-        work.outcomes[outcome].add(cell)
-        if outcome == "failed":
+        if row["status"] == "ok":
+            work.outcomes["ok"].add(cell)
+        elif row["status"] in PAID:
+            work.outcomes["not_ok"].add(cell)
+        else:
+            work.outcomes["failed"].add(cell)
             place = row["attempt_id"].rpartition("/error-")[0] or row["attempt_id"]
             failures.append(_Failure(work, cell, row["error"], place))
     for row in store.records("surplus"):
@@ -227,7 +230,8 @@ def grade_works(store: RunStore) -> _Works:
     recorded = (row for row in store.records("graders") if row.get("round") is not None)
     recordings = {(row["grader"], row.get("version")) for row in recorded}
     for (key, name), by_check in statuses.items():
-        work, outcome = works[key], "ok" if {*by_check.values()} == {"ok"} else "not_ok"
+        work = works[key]
+        outcome = "ok" if {*by_check.values()} == {"ok"} else "not_ok"
         if "malformed" in by_check.values():
             failures.append(_Failure(work, name, f"malformed: {unread[key, name]}", name))
             is_asked_again = work.n_wanted is not None and key[:2] not in recordings

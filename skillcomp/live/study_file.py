@@ -75,6 +75,11 @@ KINDS: dict[Group, dict[str, str]] = {
 }
 _DEFAULT_KIND = {"graders": "comprehension", "comparators": "pairwise"}
 _MODEL = "{kind: anthropic, model: ...}"
+_EXAMPLES = {
+    "agents": _MODEL,
+    "graders": f"{{agent: {_MODEL}}}",
+    "comparators": f"{{agent: {_MODEL}}}",
+}
 _MEMBERS = {
     "agents": ("name", "model", "family", "settings", "ask", "aclose"),
     "graders": ("name", "kind", "model", "family", "version", "grade", "aclose"),
@@ -118,6 +123,8 @@ class _Mapping(Record):
                 return "not a known key any more; for half the price, ask on Inspect with --batch."
             return _unknown_key(key, signature(Price if "prices" in loc else cls).parameters)
         found = "" if _SECRET.search(key) else f"found {literal(fault['input'])}; "
+        if kind == "list_type" and key in _EXAMPLES:
+            return f"{found}write [{_EXAMPLES[key]}]."
         if kind == "model_type":
             return f"{found}write {{min_gold_agreement: 0.9}}."
         if kind == "literal_error":
@@ -136,15 +143,17 @@ def _unknown_key(key: str, allowed: Any) -> str:
 class _Entry(_Mapping):
     """An agent or grader; what makes it is called with the keys that the file gives.
 
-    Such a class is made by `entry_class`, which names it like the class that makes the object.
+    `entry_class` makes such a class. `made_by` names the class of `skillcomp.live` that makes the
+    agent or grader.
     """
 
     group: ClassVar[Group]
+    made_by: ClassVar[str]
     kind: str
 
     def maker(self, study: StudyFile, place: str) -> Any:
         """Return the class or function that makes the agent or grader."""
-        maker = getattr(live, type(self).__name__)
+        maker = getattr(live, self.made_by)
         # the suites of a grader of task suites are those of the store
         return partial(maker, RunStore(study.store_path)) if self.kind == "suite" else maker
 
@@ -221,7 +230,7 @@ class _Guest(_Open):
             own = [name for name in type(self).model_fields if name != "agent"]
             allowed = [*own, *(p.name for p in by_name)]
             takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-            for key in () if takes_any else arguments.keys() - set(allowed):
+            for key in () if takes_any else sorted(set(arguments) - set(allowed)):
                 raise StudyError(f"{place}.{key}: {_unknown_key(key, allowed)}")
             for p in by_name:
                 if p.default is p.empty and p.name not in arguments:
@@ -291,8 +300,13 @@ class _Python(_Guest):
                 f"{own}; give the file another name."
             )
         if not hasattr(module, name):
-            members = vars(module).items()
-            names = [key for key, value in members if callable(value) and not key.startswith("_")]
+            names = [
+                key
+                for key, value in vars(module).items()
+                if callable(value)
+                and not key.startswith("_")
+                and getattr(value, "__module__", None) == module_name
+            ]
             require_known(f"{where}: {module_name} has no", name, names, StudyError, label="there")
         maker = getattr(module, name)
         if not callable(maker):
@@ -306,8 +320,7 @@ class _Python(_Guest):
 def _checked_entry(group: Group, value: Any) -> _Entry:
     """Return an entry of a study file, checked by the class of its kind."""
     if not isinstance(value, dict):
-        example = _MODEL if group == "agents" else f"{{agent: {_MODEL}}}"
-        raise _own_words(f"found {literal(value)}; write {example}.")
+        raise _own_words(f"found {literal(value)}; write {_EXAMPLES[group]}.")
     kind = str(value.get("kind") or _DEFAULT_KIND.get(group, ""))
     if kind not in KINDS[group]:
         kinds = [*KINDS[group], *sorted(entry_points(group=f"skillcomp.{group}").names)]
@@ -359,7 +372,7 @@ def entry_class(group: Group, kind: str) -> type[_Entry]:
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[name] = _IN_FILE.get(parameter.annotation, parameter.annotation), default
     made: Any = create_model(made_by or kind, __base__=base, __module__=module, **fields)
-    made.group = group
+    made.group, made.made_by = group, made_by
     return made  # type: ignore[no-any-return]
 
 

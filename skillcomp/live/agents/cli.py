@@ -62,8 +62,8 @@ PASSED = (
 _PATIENCE = {"CLAUDE_CODE_MAX_RETRIES": "3", "DISABLE_AUTOUPDATER": "1"}
 
 
-class _Known(NamedTuple):
-    """What only holds for one program.
+class _ProgramFacts(NamedTuple):
+    """Facts about one program.
 
     Attributes
     ----------
@@ -82,17 +82,17 @@ class _Known(NamedTuple):
     defaults: Mapping[str, str] = {}
 
 
-_CLAUDE = _Known(
+_CLAUDE = _ProgramFacts(
     ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", *_PATIENCE),
     "ANTHROPIC_BASE_URL",
     "api.anthropic.com",
     _PATIENCE,
 )
-_CODEX = _Known(
+_CODEX = _ProgramFacts(
     ("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL"), "OPENAI_BASE_URL", "api.openai.com"
 )
 _KNOWN = {"claude": _CLAUDE, "codex": _CODEX}
-_OTHER = _Known((*_CLAUDE.passed, *_CODEX.passed))
+_OTHER = _ProgramFacts((*_CLAUDE.passed, *_CODEX.passed))
 _SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"

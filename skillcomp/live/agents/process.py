@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import contextlib
 import itertools
+import math
 import os
 import random
 import re
@@ -107,7 +108,7 @@ class Limits(NamedTuple):
 
     max_file: int = MAX_FILE
     memory: int | None = None
-    cpu: float = 0.0
+    cpu: float = math.inf
 
 
 class _TemporaryRoot:
@@ -330,7 +331,7 @@ async def _end_group(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _GRACE)
+            await asyncio.wait_for(process.wait(), _GRACE if number == signal.SIGTERM else None)
 
 
 def keep_files(work: Path, folder: Path, ran: Ran) -> None:

@@ -186,7 +186,7 @@ class CacheGate:
 
 
 class _Answer(NamedTuple):
-    """What the two kinds of services tell of an answer.
+    """The parts of an answer that both kinds of services give.
 
     `counts` are those of `cost_fields`; `error` says why the model refused to answer.
     """
@@ -330,7 +330,8 @@ class ServiceAgent(BaseAgent):
             about["request_id"] = ident if isinstance(ident, str) else None
             if not isinstance(getattr(message, self._parts, None), list):
                 raise UnreadableReplyError(
-                    f"the service answered with something else than '{self._parts}'"
+                    f"the service answered with something other than a message: '{self._parts}' is "
+                    "no list"
                 )
             reply = Reply(**self._reply_fields(message), **about)
         except StoppedError:
@@ -666,6 +667,8 @@ class OpenAIAgent(ServiceAgent):
         return self.client().chat.completions
 
     def _read(self, message: ChatCompletion) -> _Answer:
+        if not message.choices:
+            raise UnreadableReplyError("the service answered with an empty list of 'choices'")
         choice, usage = message.choices[0], message.usage
         text: Any = choice.message.content
         # some servers send a list of parts; the parts of type text are the answer

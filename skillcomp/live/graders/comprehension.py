@@ -30,6 +30,7 @@ from skillcomp.io.files import decode, read_own
 from skillcomp.live.agents.agent import Agent, Reply
 from skillcomp.live.graders.grader import (
     COMPARATOR,
+    RULES,
     BaseGrader,
     Grading,
     ImpressionReply,
@@ -376,7 +377,7 @@ class ComprehensionGrader(BaseGrader):
         require_whole("ngram", ngram, GraderError)
         off = switched_off(without, style)
         own = read_template(template) if template is not None else None
-        if own is not None and {"RULE-1", "RULE-3", "RULE-9"}.intersection(off):
+        if own is not None and set(RULES).intersection(off) - {"RULE-6"}:
             raise GraderError(
                 "without: a template of one's own says by itself which rules it tells; allowed "
                 "with template=: RULE-6, concept_field, expected_reasoning."

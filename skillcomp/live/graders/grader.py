@@ -42,7 +42,7 @@ ReplyForm = Literal["plain", "report"]
 # a grader names the parts that are left out.
 Without = Literal["RULE-1", "RULE-3", "RULE-6", "RULE-9", "concept_field", "expected_reasoning"]
 SWITCHES: tuple[Without, ...] = get_args(Without)
-_RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
+RULES = tuple(name for name in SWITCHES if name.startswith("RULE"))
 _CASE = "grader-case.j2"
 # Maps the hash of a prompt to the hash under which older stores recorded the same prompt. An edited
 # template gets a new hash, which has no entry here.
@@ -126,7 +126,7 @@ class ComparisonReply(ItemReply):
     better: Literal["1", "2", "tie"]
 
     def fault(self) -> str:
-        """Say that the rationale is empty."""
+        """Return a message if the rationale is empty."""
         return "" if self.rationale.strip() else "The rationale is empty."
 
 
@@ -137,7 +137,7 @@ class RubricReply(ItemReply):
     score: float
 
     def fault(self) -> str:
-        """Say that the score is out of range; NaN is not in the range either."""
+        """Return a message if the score is out of range; NaN is not in the range either."""
         return "" if 0 <= self.score <= 1 else "score must be a number from 0 to 1."
 
 
@@ -211,7 +211,7 @@ def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
     """Return the names in `without`, each once, in a fixed order; raise if one is not allowed."""
     require_known("There is no grader style", style, STYLES, GraderError)
     names = [without] if isinstance(without, str) else list(without)
-    switches = {"forced": SWITCHES, "evidence": SWITCHES[len(_RULES) :], "impression": ()}
+    switches = {"forced": SWITCHES, "evidence": SWITCHES[len(RULES) :], "impression": ()}
     allowed = switches[style] or ("nothing, it is told none of these",)
     for name in names:
         what = f"allowed with style '{style}'"
@@ -258,6 +258,14 @@ _NEEDED = ("answer", "behaviors", "output")
 def dimension_of(case: Case) -> str:
     """Return the dimension of a case as a grader sees it; "none" if the case has none."""
     return case.comprehension_dimension or case.dimension or "none"
+
+
+def _rendered(
+    rules: str, case: str, /, *, item: str, problems: Sequence[str], **data: Any
+) -> GraderPrompt:
+    """Build a prompt from two templates; `data` holds their values, by name."""
+    data |= {"item": Attribute(item), "problems": list(problems)}
+    return GraderPrompt(*(_TEMPLATES.get_template(name).render(data) for name in (rules, case)))
 
 
 def grader_prompt(
@@ -308,10 +316,9 @@ def grader_prompt(
         "reply": reply,
         "skill_body": skill.body,
         "without": without,
-        "n_rules": _COUNTED[len([name for name in _RULES if name not in without])],
+        "n_rules": _COUNTED[len([name for name in RULES if name not in without])],
     }
-    own = BlindPrompt(f"grader-{style}.j2", _CASE, ItemReply)
-    prompt = own.about(item=item, problems=problems, **data)
+    prompt = _rendered(f"grader-{style}.j2", _CASE, item=item, problems=problems, **data)
     if template is not None:
         text = prompt.user
         blocks = {"skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"}
@@ -339,10 +346,7 @@ class BlindPrompt(Generic[_R]):
 
     def about(self, *, item: str, problems: Sequence[str] = (), **data: Any) -> GraderPrompt:
         """Build the prompt about one item; `data` holds the values for the templates, by name."""
-        data |= {"item": Attribute(item), "problems": list(problems)}
-        return GraderPrompt(
-            *(_TEMPLATES.get_template(n).render(data) for n in (self.rules, self.case))
-        )
+        return _rendered(self.rules, self.case, item=item, problems=problems, **data)
 
     def read(self, text: str, item: str) -> tuple[_R | None, list[str]]:
         """Return the parsed reply about an item (None if unusable), and its problems."""
@@ -569,12 +573,16 @@ async def ask_until_read(
     return result, replies, problems
 
 
+def json_inside(text: str) -> Any:
+    """Parse the JSON object in a reply; raise ValueError or RecursionError if it is not JSON."""
+    start, end = text.find("{"), text.rfind("}")
+    return whole_content(json.loads(text[start : end + 1] if start >= 0 else text))
+
+
 def read_json(text: str, schema: type[_M], *, strict: bool = True) -> tuple[_M | None, str]:
     """Parse the JSON object in a reply; return (object, "") or, if that fails, (None, problem)."""
-    start, end = text.find("{"), text.rfind("}")
-    text = text[start : end + 1] if start >= 0 else text
     try:
-        content = whole_content(json.loads(text))
+        content = json_inside(text)
     except (ValueError, RecursionError):
         return None, "The reply must be one JSON object."
     try:

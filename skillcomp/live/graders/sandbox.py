@@ -186,13 +186,13 @@ async def run_tests(
                 (place / name).write_bytes(data)
             users = lent if trusted and separate else lent[:1]
             if users:
-                _hand_over(place, users)
+                _hand_over(place, users, separate)
             room = place if trusted else Path("/room")
             # The kernel counts all processes of a user, including those outside the run. In a
             # sandbox or with the user id of `lent_users`, there are none outside. Otherwise add
             # their number to the limit.
             outside = processes({os.getuid()}) if trusted and not users else ()
-            counted = sum(process.info["num_threads"] for process in outside)
+            counted = sum(process.info["num_threads"] or 1 for process in outside)
             program = [sys.executable, "-I", "-B", "-c", _INSIDE.read_text(encoding="utf-8")]
             # A sandbox that root made cannot forbid user namespaces, but a second one inside it
             # can. If the test is separated from its programs, each of these has such a sandbox.
@@ -421,14 +421,17 @@ def _closed_memory() -> Iterator[None]:
             libc.prctl(set_dumpable, 1, 0, 0, 0)
 
 
-def _hand_over(place: Path, users: Sequence[int]) -> None:
-    """Let the first user change ``judge`` and ``given``, and the last ``home``, ``work``, ``tmp``.
+def _hand_over(place: Path, users: Sequence[int], separate: bool) -> None:
+    """Let the first user read ``judge``, and the last write to ``home``, ``work`` and ``tmp``.
 
-    All users may read ``given``; if there are two users, only the first may read ``judge``.
+    If `separate`, the first user may also write to ``given`` and, if there are two users, only this
+    user may read ``judge``, and change it.
     """
     for folder in (place.parent, place):
         folder.chmod(0o711)
-    for name, of_folders, of_files in (("judge", 0o770, 0o640), ("given", 0o775, 0o644)):
+    judge_modes = (0o770, 0o640) if users[1:] else (0o755, 0o644)
+    given_modes = (0o775 if separate else 0o755, 0o644)
+    for name, (of_folders, of_files) in (("judge", judge_modes), ("given", given_modes)):
         for path in [place / name, *(place / name).rglob("*")]:
             os.chown(path, -1, users[0])
             path.chmod(of_folders if path.is_dir() else of_files)
@@ -468,9 +471,11 @@ def _read_report(ran: Ran, timeout: float) -> Report:
                     report.is_skipped |= not report.reason and outcome == "skipped"
                     why = f"{name}: {when} {outcome} {_short_line(message)}"
                     report.reason = report.reason or why
-                case {"end": code}:
-                    ended = int(code)
-        except (ValueError, TypeError):
+                case {"end": int(code)}:
+                    ended = code
+                case other:
+                    raise ValueError(other)
+        except (ValueError, TypeError, RecursionError):
             report.reason = "its report cannot be read"
     whole = {"setup", "call", "teardown"}
     report.passed = {name for name, done in phases.items() if whole <= done} - set(report.failed)

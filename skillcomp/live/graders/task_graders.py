@@ -51,7 +51,7 @@ class Judgement:
     seconds: float = 0.0
 
     def outcome(self) -> JsonObject:
-        """Return the fields of the verdict, except those that tell who judged what."""
+        """Return the verdict's fields, except those that identify the attempt and the grader."""
         last = self.replies[-1] if self.replies and self.status != "ok" else Reply()
         return {
             "status": self.status,
@@ -382,8 +382,9 @@ class SuiteGrader(_TaskGrader):
         assert check.judge is not None
         kind = check.judge.type
         # the agent may be that of a copy of this grader, which records the replies
-        judge = self._judges.get(kind) or LlmRubric(cast(Agent, self.agent))
-        return await judge.judge(case, check, answer, item)
+        if kind == "llm-rubric":
+            return await LlmRubric(cast(Agent, self.agent)).judge(case, check, answer, item)
+        return await self._judges[kind].judge(case, check, answer, item)
 
 
 def _read_fixtures(folder: Path) -> dict[str, bytes]:

@@ -39,6 +39,7 @@ from skillcomp.live.graders.grader import (
     Judged,
     Place,
     ask_until_read,
+    json_inside,
     on_check,
     read_json,
     verdicts_of,
@@ -471,7 +472,7 @@ class TraceJudge(BaseGrader):
         if self._schema is not None:
             try:
                 patterns = PatternSearch(SECONDS)
-                problem = misfit(reply.model_dump(by_alias=True), self._schema, patterns) or ""
+                problem = misfit(json_inside(answer), self._schema, patterns) or ""
             except PatternError as error:
                 problem = str(error)
         lacking = {name for name, *_ in self._asked} - {check.id for check in reply.checks}
@@ -556,8 +557,12 @@ def _part(schema: JsonObject, *path: str) -> Any:
 
 def _asked_by(schema: JsonObject) -> _Asked:
     """Return the checks that a rubric schema lists; the default checks if it lists none."""
-    part = as_object(_part(schema, *_ROW, "properties", "id"))
-    options = (*part.get("anyOf", ()), *part.get("oneOf", ()))
+    try:
+        part = as_object(_part(schema, *_ROW, "properties", "id"))
+    except (LookupError, TypeError, RecursionError) as cause:
+        raise StudyError("rubric schema: checks.id: its $ref leads to no part of it.") from cause
+    options = map(as_object, (*part.get("anyOf", ()), *part.get("oneOf", ())))
+    ids: list[tuple[Any, Any]]
     ids = [(option.get("const"), option.get("description", "")) for option in options]
     ids += [(name, "") for name in part.get("enum", ())]
     goals = {goal: goal for goal in get_args(Goal)}
