@@ -593,14 +593,14 @@ def _losses_in_words(main: pd.DataFrame) -> str:
     """Name the skills with a loss, then those with an unconfirmed loss."""
     alone = undetermined_rows(main, "unconfirmed")
     losses = {
-        "A loss is": main[main["verdict"].isin(_LOSSES)],
-        "A loss by the grader alone, not confirmed, is": (
+        "A loss is shown for {}.": main[main["verdict"].isin(_LOSSES)],
+        "According to the grader, a loss is shown for {}, but labels do not confirm it.": (
             alone[alone["verdict_uncorrected"].isin(_LOSSES)] if len(alone) else alone
         ),
     }
     return "".join(
-        f" {start} shown for {listing(skill_and_agent(row) for _, row in rows.iterrows())}."
-        for start, rows in losses.items()
+        f" {text.format(listing(skill_and_agent(row) for _, row in rows.iterrows()))}"
+        for text, rows in losses.items()
         if len(rows)
     )
 
@@ -632,8 +632,8 @@ def _phrase_of_verdict(row: Row, unchecked: bool) -> Phrase:
     state, corrected = state_of(row), _is_corrected(row)
     yield "{name:s} {verb:s}"
     if state == "unconfirmed":
-        yield " by the grader, not confirmed"
-        yield " by labels on {n_gold:#case}", ", as no case has a label"
+        yield " according to the grader"
+        yield ", but labels on {n_gold:#case} do not confirm it", ", but no case has a label"
     elif unchecked and state == row["verdict"] != "undetermined":
         yield " by the grader alone"
     yield f": {_evidence(row)}{{counted:cases}}."

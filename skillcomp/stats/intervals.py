@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from skillcomp.stats.clusters import cluster_codes
+from skillcomp.stats.clusters_and_amounts import cluster_codes
 from skillcomp.stats.results import NAN, Floats, Interval, check_level, quantile, undefined
 
 NO_GOLD = "no gold in the stratum"  # the start of the note on strata without gold
