@@ -1,4 +1,4 @@
-"""Verdicts on skills by intervals, a margin and the worst case; on versions and single cases.
+"""Verdicts on skills, on versions and on single cases, by intervals, a margin and the worst case.
 
 Deltas may be corrected for the grader's errors; each verdict has its reasons in words.
 """

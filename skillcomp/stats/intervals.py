@@ -1,8 +1,8 @@
 """Rates with Wilson's interval: rates of independent cases, and rates from gold in strata.
 
 For several attempts per case, or cases in clusters, use
-:func:`skillcomp.stats.bounded.bounded_mean`. Also bootstrap and jackknife over whole units, such as
-cases or documents.
+:func:`skillcomp.stats.bounded.bounded_mean`. The module also has the bootstrap and the jackknife
+over whole units, such as cases or documents.
 """
 
 from __future__ import annotations
