@@ -24,7 +24,7 @@ from skillcomp.stats.bounded import (
     relative_weights,
     solved_limits,
 )
-from skillcomp.stats.clusters import Clusters
+from skillcomp.stats.clusters_and_amounts import Clusters
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from benchmarks import simulated
 from benchmarks.many_studies import bounded_mean_many
 from skillcomp import bias, deltas, frames, from_frame, reliability
 from skillcomp.stats import DELTAS, bounded_mean
-from skillcomp.stats.clusters import cr2
+from skillcomp.stats.clusters_and_amounts import cr2
 
 R = TypeVar("R")
 N_SKILLS, CASES_PER_SKILL, N_REPEATS, N_CHECKS = 100, 100, 5, 10

@@ -54,11 +54,11 @@ from skillcomp.stats.bounded import (
     mixed_of_case,
     share_mixed,
 )
-from skillcomp.stats.clusters import FEWEST_ROWS, p_of_rows
+from skillcomp.stats.clusters_and_amounts import FEWEST_ROWS, p_of_rows
 from skillcomp.stats.gaps import bounded_slope, standardised_gap
 from skillcomp.stats.repeats import FEWEST_RUNS, for_other_runs
 from skillcomp.stats.results import Fields, Floats, Interval, is_number, join_notes, undefined
-from skillcomp.stats.significance import clustered_midp
+from skillcomp.stats.significance_and_grader_errors import clustered_midp
 
 Value = Literal["passed", "share_passed"]
 BoundedValue = Literal["passed", "share_passed", "score"]
@@ -638,8 +638,9 @@ def changes_over_items(
     and ``cluster``. Items have equal weight. The interval is that of
     :func:`skillcomp.stats.bounded.bounded_mean`, see
     :meth:`skillcomp.stats.bounded.Sample.of_items`. The p-value is that of
-    :func:`skillcomp.stats.significance.clustered_midp` or, if a cluster has several items, that of
-    the interval if it is larger. For scores, it is that of the interval. ``n`` counts items.
+    :func:`skillcomp.stats.significance_and_grader_errors.clustered_midp` or, if a cluster has
+    several items, that of the interval if it is larger. For scores, it is that of the interval.
+    ``n`` counts items.
     """
     samples = [
         Sample.of_items(*(items[name].to_numpy() for name in (new, old, "cluster")))
@@ -1251,9 +1252,9 @@ def within(
     Repeats are averaged within the unit, and averaged columns within the case. A case without a
     value in one of the arms is dropped. The interval is that of
     :func:`skillcomp.stats.bounded.bounded_mean` for the contrasts of the cases. The p-value of a
-    contrast of several arms is that of :func:`skillcomp.stats.clusters.p_of_rows`, whose
-    variance is shared by the contrasts of this call, or by those of a placebo. Without a standard
-    error, and for a ``null`` other than 0, it is that of the interval.
+    contrast of several arms is that of :func:`skillcomp.stats.clusters_and_amounts.p_of_rows`,
+    whose variance is shared by the contrasts of this call, or by those of a placebo. Without a
+    standard error, and for a ``null`` other than 0, it is that of the interval.
     """
     parts = [units.part(contrast) for contrast in contrasts]
     cases = [part.means_of_cases() for part in parts]

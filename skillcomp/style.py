@@ -345,7 +345,8 @@ def quantity(value: Any, unit: str | None = None, *, signed: bool = False, digit
     half = abs(number) < 10 and number != round(number)
     form = ",.0f" if abs(number) >= 1000 else ".3g"
     if unit in ("rate", "points", "percentage points"):
-        form, number = f".{digits}f", number if unit == "percentage points" else 100 * number
+        form = f".{digits}f"
+        number *= 1 if unit == "percentage points" else 100
     elif unit == "coefficient":
         form = ".2f"
     elif unit in ("count", "tokens"):

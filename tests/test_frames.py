@@ -126,6 +126,18 @@ def test_gold_falls_back_on_all_labellers_where_none_is_adjudicated(tmp_path: Pa
         sc.frames.gold(store, labeller="w")
 
 
+def test_the_list_of_labellers_may_be_a_link_and_must_be_an_object(tmp_path: Path) -> None:
+    store, there = sc.RunStore(tmp_path / "study"), tmp_path / "labellers.json"
+    store.append("gold", [GoldLabel(attempt_id="a", check_id="c", labeller="u", passed=True)])
+    there.write_text('{"u": {"kind": "person"}}')
+    (store.path / "labellers.json").symlink_to(there)
+    assert sc.frames.gold(store)["labeller_kind"].tolist() == ["person"]
+    for text, message in (("{", "not JSON"), ("[]", "expected an object")):
+        there.write_text(text)
+        with pytest.raises(FrameError, match=rf"labellers\.json: {message}"):
+            sc.frames.gold(store)
+
+
 def test_the_pilot_has_the_rows_that_were_counted_independently(pilot: sc.RunStore) -> None:
     attempts, verdicts = sc.frames.attempts(pilot), sc.frames.verdicts(pilot)
     assert len(attempts) == 420

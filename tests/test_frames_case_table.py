@@ -12,7 +12,7 @@ import skillcomp as sc
 from skillcomp.contrast import missing_attempts
 from skillcomp.errors import FrameError
 from skillcomp.report import answer
-from skillcomp.stats.clusters import cr2_mean
+from skillcomp.stats.clusters_and_amounts import cr2_mean
 from tests.reference_map import ENTRIES
 
 LIMITS = ["estimate", "ci_low", "ci_high", "p_value", "n", "n_clusters"]

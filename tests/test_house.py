@@ -25,7 +25,6 @@ ROOT = PACKAGE.parent
 CATALOGUES = ("frames", "live", "plots", "stats")
 # public names that no word of their file announces, outside the catalogues
 UNANNOUNCED = {
-    "correction.differential",
     "overlap.flag",
     "overlap.roc",
     "planning.cases_needed",
@@ -212,6 +211,16 @@ def test_arms_pairs_and_groups_of_cases_are_compared_by_the_engine() -> None:
     assert "between" in imported["transfer.py"]
     for path in ("reliability/grader_drift_and_contrast.py", "bias/features_and_perturbations.py"):
         assert imported[path] & {"within", "changes_over_items"}, path
+    # two graders are compared by the pipeline of drift
+    (tree,) = (t for path, t in sources() if path == "reliability/grader_drift_and_contrast.py")
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    reached, new = set[str](), {"contrast"}
+    while new:
+        reached |= new
+        nodes = chain.from_iterable(ast.walk(functions[name]) for name in new)
+        called = {node.id for node in nodes if isinstance(node, ast.Name)}
+        new = called & functions.keys() - reached
+    assert "paired_changes" in reached
 
 
 def test_a_corrected_delta_comes_about_in_at_most_13_files(pilot: sc.RunStore) -> None:

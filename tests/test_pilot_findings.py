@@ -40,7 +40,8 @@ def test_the_page_holds_the_main_findings() -> None:
 
 
 def test_skills_on_invented_subjects_teach_and_the_others_are_undetermined() -> None:
-    words = "teaches|is undetermined|helps by the grader, not confirmed by labels on 14 cases"
+    unconfirmed = "helps according to the grader, but labels on 14 cases do not confirm it"
+    words = f"teaches|is undetermined|{unconfirmed}"
     verdicts = dict(re.findall(rf"(?m)^- ([a-z-]+) ({words}): ", PAGE))
     teaching = {skill for skill, verdict in verdicts.items() if verdict == "teaches"}
     assert teaching == {"braid-provenance", "lantern-escalation", "tidemark-reconciliation"}

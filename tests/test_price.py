@@ -12,7 +12,7 @@ from scipy.stats import ttest_1samp
 import skillcomp as sc
 from skillcomp.errors import FrameError
 from skillcomp.stats import cr2_mean
-from skillcomp.stats.clusters import amount_change, log_ratio, ratio_of_means
+from skillcomp.stats.clusters_and_amounts import amount_change, log_ratio, ratio_of_means
 
 SKILL = [2, 2, 1, 2, 2, 2, 1, 0, 2, 2]
 BASELINE = [0, 1, 0, 0, 1, 1, 0, 0, 0, 1]

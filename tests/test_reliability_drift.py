@@ -15,7 +15,7 @@ import skillcomp as sc
 from skillcomp.contrast import changes_over_items
 from skillcomp.errors import FrameError
 from skillcomp.reliability import drift, flip_counts, flipped
-from skillcomp.stats.significance import clustered_cochran, clustered_midp
+from skillcomp.stats.significance_and_grader_errors import clustered_cochran, clustered_midp
 
 Versions = dict[str, list[bool | None]]
 

@@ -13,7 +13,7 @@ from skillcomp import RunStore, frames
 from skillcomp.errors import FrameError
 from skillcomp.reliability import contrast, contrast_counts, drift
 from skillcomp.stats import holm, wilson
-from skillcomp.stats.significance import rank_sets
+from skillcomp.stats.significance_and_grader_errors import rank_sets
 
 TRUTH = [True] * 18 + [False] * 12
 

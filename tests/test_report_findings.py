@@ -250,7 +250,10 @@ def test_a_verdict_that_few_labels_do_not_confirm_is_not_a_headline() -> None:
         words.append(sentences_on(page, "summary") + sentences_on(page, "skill"))
         assert "cases would show" not in sentences_on(page, "limits"), "labels would decide"
     assert "tea is undetermined; by the grader alone it teaches." in words[0]
-    assert "tea teaches by the grader, not confirmed by labels on 20 cases: " in words[0]
+    assert (
+        "tea teaches according to the grader, but labels on 20 cases do not confirm it: "
+        in words[0]
+    )
     assert re.search(r"on 60 cases\. Labels on about \d+ more cases would decide\.", words[0])
     assert words[-1].startswith("Nobody has checked the grader. By the grader alone: tea teaches.")
     assert "tea teaches by the grader alone: " in words[-1]
@@ -276,14 +279,15 @@ def test_losses_that_labels_do_not_confirm_are_counted_named_and_explained() -> 
         "All 5 skills are undetermined; by the grader alone 2 hurt, 2 harm and 1 is undetermined."
     )
     assert page["sentence"][1].endswith(
-        " A loss by the grader alone, not confirmed, is shown for s0, s1, s2 and s3."
+        " According to the grader, a loss is shown for s0, s1, s2 and s3, "
+        "but labels do not confirm it."
     )
     assert sentences_on(page[page["about"].eq("s0")], "skill") == (
-        "s0 harms by the grader, not confirmed by labels on 14 cases: with the skill 30 % of "
-        "the answers pass and without it 50 % by the grader; corrected, −20 points "
-        "[−40, −0.4] on 24 cases. Corrected and taken alone it shows a loss; adjusted for the 5 "
-        "verdicts it does not (adjusted p = .14). Labels on all 24 cases would not decide; more "
-        "cases are needed."
+        "s0 harms according to the grader, but labels on 14 cases do not confirm it: "
+        "with the skill 30 % of the answers pass and without it 50 % by the grader; corrected, "
+        "−20 points [−40, −0.4] on 24 cases. Corrected and taken alone it shows a loss; adjusted "
+        "for the 5 verdicts it does not (adjusted p = .14). Labels on all 24 cases would not "
+        "decide; more cases are needed."
     )
     mixed = pd.concat([decided(skill="tea"), *parts], ignore_index=True)
     assert findings(mixed, agreement=gold)["sentence"][0] == (

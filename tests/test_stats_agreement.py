@@ -19,7 +19,7 @@ from skillcomp.stats.agreement import (
     krippendorff_alpha,
 )
 from skillcomp.stats.bounded import RATES, bounded_mean
-from skillcomp.stats.significance import rates_against_gold
+from skillcomp.stats.significance_and_grader_errors import rates_against_gold
 
 COEFFICIENTS = ["raw_agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"]
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from skillcomp.stats.clusters import (
+from skillcomp.stats.clusters_and_amounts import (
     cr2,
     cr2_mean,
     log_ratio,

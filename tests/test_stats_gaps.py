@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import beta
 
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.clusters import cr2
+from skillcomp.stats.clusters_and_amounts import cr2
 from skillcomp.stats.gaps import bounded_slope, standardised_gap
 
 

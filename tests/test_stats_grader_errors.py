@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import fisher_exact
 
 from skillcomp.stats.results import Interval
-from skillcomp.stats.significance import (
+from skillcomp.stats.significance_and_grader_errors import (
     differential_misclassification,
     fisher_midp,
     rates_against_gold,

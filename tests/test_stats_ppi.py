@@ -12,7 +12,7 @@ from scipy.special import expit
 from scipy.stats import beta
 
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.clusters import cr2_mean
+from skillcomp.stats.clusters_and_amounts import cr2_mean
 from skillcomp.stats.ppi import ppi_limits, ppi_mean
 from skillcomp.stats.results import within_range
 

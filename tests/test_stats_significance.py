@@ -12,8 +12,8 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
 from skillcomp.stats import Interval, holm
-from skillcomp.stats.clusters import p_of_rows
-from skillcomp.stats.significance import clustered_midp, cochran_q, severity_shift
+from skillcomp.stats.clusters_and_amounts import p_of_rows
+from skillcomp.stats.significance_and_grader_errors import clustered_midp, cochran_q, severity_shift
 
 
 def _rows(both, only_new, only_old, neither):

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _STATS = tuple(
     f"skillcomp/stats/{name}.py"
     for name in (
-        "bounded", "clusters", "intervals", "results", "significance",
+        "bounded", "clusters_and_amounts", "intervals", "results", "significance_and_grader_errors",
     )
 )  # fmt: skip
 VECTORISED = (

@@ -18,9 +18,9 @@ from skillcomp import triggers
 from skillcomp.contrast import changes_over_items
 from skillcomp.deltas import paired, rates, unpaired
 from skillcomp.frames.contracts import NAMED_REPEATS
-from skillcomp.stats.clusters import amount_change, cr2_mean, ratio_of_means
+from skillcomp.stats.clusters_and_amounts import amount_change, cr2_mean, ratio_of_means
 from skillcomp.stats.repeats import RUNS_DIFFER
-from skillcomp.stats.significance import clustered_midp
+from skillcomp.stats.significance_and_grader_errors import clustered_midp
 
 MOST_RUNS = 1000  # studies of a design
 COVERAGE, MOST_SHOWN = 0.94, 0.05

@@ -13,8 +13,8 @@ from scipy.stats import t as student_t
 from benchmarks.many_studies import bounded_mean_many, counted_studies
 from benchmarks.validity.designs import DELTAS, FOUR, RATES, SHARES, Design, Sample
 from skillcomp.stats import Quantity, bounded, sides_of_null
-from skillcomp.stats.clusters import Clusters
-from skillcomp.stats.significance import clustered_midp
+from skillcomp.stats.clusters_and_amounts import Clusters
+from skillcomp.stats.significance_and_grader_errors import clustered_midp
 
 Floats = NDArray[np.float64]
 Limits = tuple[Floats, Floats]

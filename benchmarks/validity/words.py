@@ -23,7 +23,7 @@ from skillcomp.skillverdicts.decide_and_compare_cases import (
 )
 from skillcomp.stats import DELTAS, RATES, Arm
 from skillcomp.stats.bounded import Sample, bounded_means, share_mixed
-from skillcomp.stats.clusters import p_of_rows
+from skillcomp.stats.clusters_and_amounts import p_of_rows
 
 MARGIN = 0.1
 MOST_RUNS = 1000  # studies of a design

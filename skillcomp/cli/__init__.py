@@ -109,7 +109,7 @@ def answer(
     """
     from skillcomp.report.page import write_answer
 
-    given = _given(options)
+    given = _options_given(options)
     of_answer = {name: given.pop(name) for name in _OF_ANSWER & given.keys()}
     source: Path | dict[str, str] = Path(path[0])
     if len(path) > 1 or ("=" in path[0] and not Path(path[0]).exists()):
@@ -137,7 +137,7 @@ def answer(
     say(f"page: {page}")
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+def _options_given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -431,7 +431,7 @@ def report(
             notebooks=paths,
             parameters=_parse_parameters(settings or []),
             progress=not quiet,
-            **_given(options),
+            **_options_given(options),
         )
     say(f"report: {page}")
 

@@ -1,4 +1,4 @@
-"""Rates and deltas corrected for the grader's errors, and differences of these errors."""
+"""Pass rates and deltas corrected for grader errors, and which correction to use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pandas as pd
 from skillcomp.contrast import (
     BoundedValue,
     Bounds,
-    Value,
     claim,
     claimed,
     few_skills,
@@ -72,9 +71,8 @@ from skillcomp.stats.results import (
     note_on_width,
     undefined,
 )
-from skillcomp.stats.significance import (
+from skillcomp.stats.significance_and_grader_errors import (
     equal_errors,
-    youden_difference,
 )
 
 # The smallest number of cases with gold for which the coverage of the prediction-powered interval
@@ -91,6 +89,7 @@ SIGNIFICANT = 0.05
 SAFEGUARD = "imagined errors"
 FEW_ERRORS = "few errors of the grader seen: the interval rests on two imagined ones"
 Parts = Iterable[tuple[Fields, Group]]  # type of the result of `labelled_groups`
+ERROR_RATES = ("sensitivity", "specificity")
 LEADING = ("estimator", "recommended", "reason", "gold_drawn", "n_gold", *NEEDED)
 
 
@@ -318,7 +317,8 @@ def delta(
       showed one more error in each direction; ``note`` and ``reason`` state this;
     - ``pooled`` for a skill of such a study if its interval is narrower than both, and the error
       rates of the skill may be those of the other skills: the exact p-value of
-      :func:`skillcomp.stats.significance.equal_errors` is above 0.2. ``reason`` states it;
+      :func:`skillcomp.stats.significance_and_grader_errors.equal_errors` is above 0.2. ``reason``
+      states it;
     - ``rogan_gladen_by_arm`` if the cases with gold were selected. It assumes that the grader's
       error rates under a condition are the same for attempts with and without gold;
     - ``rogan_gladen_pooled`` with a calibration set of at least 10 cases. The delta then has the
@@ -479,11 +479,11 @@ def _estimated_rows(
             }
         kind = "rate" if reference is None else "delta"
         rows += rows_of(f"{kind}_{made.value}", intervals, requested, chosen, about, lost)
-    extra = [*LEADING, *_RATES, "youden"]
+    extra = [*LEADING, *ERROR_RATES, "youden"]
     if reference is not None:
-        base_errors = [f"reference_{name}" for name in _RATES]
+        base_errors = [f"reference_{name}" for name in ERROR_RATES]
         differences = ("delta_youden", "p_differential")
-        extra = [*LEADING, "reference", *_RATES, *base_errors, *differences]
+        extra = [*LEADING, "reference", *ERROR_RATES, *base_errors, *differences]
     result = estimates(
         rows,
         by=[*made.by, "condition"],
@@ -685,7 +685,7 @@ def rows_of(
 
 def error_columns(own: Errors, prefix: str = "") -> Fields:
     """Build the columns with sensitivity and specificity; their names start with ``prefix``."""
-    return {f"{prefix}{name}": getattr(own, name).estimate for name in _RATES}
+    return {f"{prefix}{name}": getattr(own, name).estimate for name in ERROR_RATES}
 
 
 def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> Parts:
@@ -768,120 +768,3 @@ def _group_of(
     sides = {c: part[part["condition"].eq(c)].reset_index(drop=True) for c in names}
     by_condition = dict(zip(names, errors[:-1], strict=True))
     return Group(sides, units, by_condition, errors[-1], shares, by_strata, note)
-
-
-_RATES = ("sensitivity", "specificity")
-NO_POWER = "a p-value that is not small is no licence to pool the conditions"
-
-
-def differential(
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
-    *,
-    by: By = (),
-    value: Value = "share_passed",
-    reference: str = "baseline",
-    gold_drawn: Drawn = "random",
-    drawn_by: str | None = None,
-    cases: pd.DataFrame | None = None,
-    checks: Checks = "all",
-    ci_level: float = 0.95,
-) -> pd.DataFrame:
-    """Estimate and test whether the grader's error rates differ between conditions.
-
-    Parameters
-    ----------
-    verdicts, gold : pandas.DataFrame
-        As in :func:`skillcomp.correction.delta`.
-    by : str or sequence of str, default ()
-        Columns to group by.
-    value : {"share_passed", "passed"}, default "share_passed"
-        Whether errors are counted on single checks or on whole attempts.
-    reference : str, default "baseline"
-        Condition with which every other condition is compared.
-    gold_drawn, drawn_by : object
-        As in :func:`skillcomp.correction.delta`. If gold is ``"separate"``, the calibration set has
-        rows, too, with the condition ``calibration``; the other conditions have the error rates of
-        their own labels, if there are any. With ``"verdict"`` the rates are weighted within strata,
-        and differences have no p-value.
-    cases : pandas.DataFrame, optional
-        A cases frame; the two cases of a contrast pair then form one cluster.
-    checks : {"all", "shared"}, default "all"
-        As in :func:`skillcomp.correction.delta`.
-    ci_level : float, default 0.95
-        Level of the intervals.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Three rows per ``by`` and condition, with the estimates columns. The measures are
-        ``sensitivity`` and ``specificity``, from 0 to 1, and ``youden``: their sum minus 1, which
-        is 0 if the grader guesses. Every condition other than the reference has three more rows
-        with the differences (condition minus reference): ``delta_sensitivity``,
-        ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value``, and
-        ``p_adjusted`` by Holm over the rows of the measure. ``n`` counts labels. The sensitivity
-        is NaN with a note if gold has no passes, the specificity if gold has no fails.
-
-    Raises
-    ------
-    FrameError
-        As in :func:`skillcomp.correction.delta`.
-
-    Notes
-    -----
-    Rates have the interval of a bounded mean, clustered by case. Differences have limits by
-    square-and-add (MOVER). This assumes independent conditions and gives somewhat too wide
-    intervals if the same cases have gold under both. The p-values of differences are those of CR2
-    with cases as clusters. With 30 to 60 labels the tests have little power, so a large p-value
-    does not justify pooling the conditions.
-
-    The comparison pools skills, dimensions and checks. The checks that fail with the skill may
-    belong to other skills than the checks that fail in the baseline. Error rates that are equal
-    within every skill can then seem to differ, and differences can cancel. To compare within
-    skills, use ``by="skill"`` or :func:`skillcomp.bias.audit`. The correction itself needs rates
-    that are pooled over skills, because these are the error rates of the condition.
-
-    References
-    ----------
-    Fiedler 2026, arXiv:2605.06939; Zou and Donner 2008, doi:10.1002/sim.3095.
-    """
-    names = listed(by, "condition")
-    what = "correction.differential"
-    check_settings(what, ci_level)
-    require_known(f"{what}: value: found", value, get_args(Value))
-    made = tables(
-        verdicts,
-        gold,
-        by=names,
-        value=value,
-        cases=cases,
-        checks=checks,
-        gold_drawn=gold_drawn,
-        drawn_by=drawn_by,
-        what=what,
-    )
-    require_reference(made.cases["condition"], reference)
-    rows = []
-    for values, group in labelled_groups(made, ci_level):
-        units = group.units
-        errors = group.errors | ({} if group.calibration is None else {CALIBRATION: group.pooled})
-        for condition, own in errors.items():
-            made_rows = [row(name, getattr(own, name)) for name in (*_RATES, "youden")]
-            if reference in errors and condition not in (reference, CALIBRATION):
-                base = errors[reference]
-                # the tests do not weigh gold drawn by verdict
-                end = 0 if group.by_strata else None
-                tests = differential_tests(*(units[c].iloc[:end] for c in (condition, reference)))
-                for name in _RATES:
-                    change = getattr(own, name).minus(getattr(base, name))
-                    test = getattr(tests, name)
-                    method = f"{change.method}; p by {test.method}"
-                    change = replace(change, method=method, p_value=test.p_value)
-                    made_rows.append(row(f"delta_{name}", change.with_note(test.note, NO_POWER)))
-                made_rows.append(row("delta_youden", youden_difference(own.youden, base.youden)))
-            compared = dict.fromkeys([condition, reference])
-            lost = lost_attempts(group.sides[n] for n in compared if n in group.sides)
-            for each in made_rows:
-                note = join_notes(each["note"], lost)
-                rows.append(each | values | {"condition": condition, "note": note})
-    return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)

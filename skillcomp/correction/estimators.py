@@ -73,7 +73,7 @@ from skillcomp.stats.results import (
     undefined,
     within_range,
 )
-from skillcomp.stats.significance import (
+from skillcomp.stats.significance_and_grader_errors import (
     DifferentialTests,
     differential_misclassification,
     error_limits,

@@ -51,7 +51,7 @@ from skillcomp.frames.estimates import (
 )
 from skillcomp.frames.reference_labels import RESULTS, usable
 from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_mean, bounded_means
-from skillcomp.stats.clusters import amount_change, cr2_mean, log_ratio, ratio_of_means
+from skillcomp.stats.clusters_and_amounts import amount_change, cr2_mean, log_ratio, ratio_of_means
 from skillcomp.stats.results import Fields, Interval, is_number, join_notes, undefined
 
 _WHAT = "deltas.paired"
@@ -199,21 +199,22 @@ def paired(
     two conditions differ by five points or more.
 
     Amounts have three rows. ``total_ratio_<amount>`` is the ratio of the totals, over the cases
-    with both amounts, with Fieller's limits (:func:`skillcomp.stats.clusters.ratio_of_means`); it
-    has no limits if the reference could be 0. ``delta_<amount>`` is the mean difference of the case
-    means (:func:`skillcomp.stats.clusters.amount_change`). Its limits allow for ordinary skew,
-    which a t interval does not; if a total is 0, they are those of t, and the note says so.
+    with both amounts, with Fieller's limits
+    (:func:`skillcomp.stats.clusters_and_amounts.ratio_of_means`); it has no limits if the reference
+    could be 0. ``delta_<amount>`` is the mean difference of the case means
+    (:func:`skillcomp.stats.clusters_and_amounts.amount_change`). Its limits allow for ordinary
+    skew, which a t interval does not; if a total is 0, they are those of t, and the note says so.
     ``ratio_<amount>`` is the geometric mean of the case ratios
-    (:func:`skillcomp.stats.clusters.log_ratio`), without the cases with an amount of 0. In
-    simulations of lognormal amounts of 14 to 84 cases, also in clusters of two to five, the first
-    two covered 94 to 98 %. With a fifth of the amounts 0, the ratio of totals covered 95 % and the
-    difference 92 to 94 %. If a few cases hold most of the amount, for instance because the agent
-    loops there, a sample may contain no such case and then gives no warning; ``note`` warns if a
-    tenth of the cases or fewer hold a third of the amount. With a ``limit``, the difference has a
-    bounded interval. The note also counts amounts of 0 where others have an amount: such attempts
-    may not have been billed. Attempts that
-    ended in an error or a pause are missing; those with the status ``timeout``, ``truncated`` or
-    ``refused`` are results. There are no ``worst_low`` and ``worst_high``.
+    (:func:`skillcomp.stats.clusters_and_amounts.log_ratio`), without the cases with an amount of 0.
+    In simulations of lognormal amounts of 14 to 84 cases, also in clusters of two to five, the
+    first two covered 94 to 98 %. With a fifth of the amounts 0, the ratio of totals covered 95 %
+    and the difference 92 to 94 %. If a few cases hold most of the amount, for instance because the
+    agent loops there, a sample may contain no such case and then gives no warning; ``note`` warns
+    if a tenth of the cases or fewer hold a third of the amount. With a ``limit``, the difference
+    has a bounded interval. The note also counts amounts of 0 where others have an amount: such
+    attempts may not have been billed. Attempts that ended in an error or a pause are missing; those
+    with the status ``timeout``, ``truncated`` or ``refused`` are results. There are no
+    ``worst_low`` and ``worst_high``.
 
     Scores with ``bounds`` are mapped to 0 and 1. The pseudo-cases of the adaptive rule then depend
     on how much the scores of a case vary: four times their variance takes the place of 4 p (1 - p)
@@ -226,10 +227,10 @@ def paired(
     If the table names three or more repeats (``repeat=``), the interval is widened where repeats
     share something, see :func:`skillcomp.stats.repeats.for_other_runs`; not for amounts.
 
-    ``p_value`` is that of :func:`skillcomp.stats.clusters.p_of_rows`, a t test with a variance
-    that the rows of the call share; without spread in a row, it inverts the interval. For amounts
-    it inverts the interval. ``p_adjusted`` is adjusted by Holm over all rows of the call that have
-    the same measure, except those of a placebo.
+    ``p_value`` is that of :func:`skillcomp.stats.clusters_and_amounts.p_of_rows`, a t test with a
+    variance that the rows of the call share; without spread in a row, it inverts the interval. For
+    amounts it inverts the interval. ``p_adjusted`` is adjusted by Holm over all rows of the call
+    that have the same measure, except those of a placebo.
 
     Examples
     --------
@@ -731,11 +732,11 @@ def price(
     -----
     Repeats are averaged within a case, and each case has the same weight. With the same number of
     attempts at each case, the amount per pass is the total amount over the number of passes. The
-    interval is Fieller's (:func:`skillcomp.stats.clusters.ratio_of_means`). In simulated studies of
-    14 to 84 cases it covered the price in 93 to 96 %, the delta method in 75 to 94 %. Both cover
-    too seldom if few cases hold most of an amount (72 % with 20 cases, if one case in twenty costs
-    20 times as much). ``note`` warns if the sample has such a case, but it may have none by chance.
-    Attempts that ended in an error or a pause have no amount, as in
+    interval is Fieller's (:func:`skillcomp.stats.clusters_and_amounts.ratio_of_means`). In
+    simulated studies of 14 to 84 cases it covered the price in 93 to 96 %, the delta method in 75
+    to 94 %. Both cover too seldom if few cases hold most of an amount (72 % with 20 cases, if one
+    case in twenty costs 20 times as much). ``note`` warns if the sample has such a case, but it may
+    have none by chance. Attempts that ended in an error or a pause have no amount, as in
     :func:`skillcomp.deltas.paired`. Amounts of 0 are counted in ``note``, because they may be
     unbilled; infinite ones are refused.
 

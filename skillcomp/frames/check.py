@@ -126,49 +126,51 @@ def _has_dtype(present: Any, dtype: str) -> bool:
     return str(present) == dtype or (is_numpy and present.kind == kinds.get(dtype))
 
 
-def _that(values: pd.Series, fits: Callable[[Any], bool]) -> pd.Series:
+def _values_that_fit(values: pd.Series, fits: Callable[[Any], bool]) -> pd.Series:
     return values[values.map(fits).astype(bool)]
 
 
-def _texts(values: pd.Series) -> pd.Series:
+def _as_texts(values: pd.Series) -> pd.Series:
     # for a column of objects, infer_dtype is ten times faster than a Python call for each value
     if isinstance(values.dtype, pd.StringDtype) or pd.api.types.infer_dtype(values) == "string":
         return values.astype(TEXT)
-    named = _that(values, lambda v: isinstance(v, str | int) and not isinstance(v, bool))
+    named = _values_that_fit(values, lambda v: isinstance(v, str | int) and not isinstance(v, bool))
     return named.map(str).astype(TEXT)
 
 
-def _truths(values: pd.Series) -> pd.Series:
-    known = _that(values, lambda v: isinstance(v, _NUMBERS) and v in (0, 1))
+def _as_truths(values: pd.Series) -> pd.Series:
+    known = _values_that_fit(values, lambda v: isinstance(v, _NUMBERS) and v in (0, 1))
     return known.astype(bool).astype("boolean")
 
 
-def _numbers(values: pd.Series) -> pd.Series:
+def _as_numbers(values: pd.Series) -> pd.Series:
     if values.dtype.kind not in "if":
-        values = _that(values, lambda v: isinstance(v, _NUMBERS) and not isinstance(v, _TRUTHS))
+        values = _values_that_fit(
+            values, lambda v: isinstance(v, _NUMBERS) and not isinstance(v, _TRUTHS)
+        )
     return pd.to_numeric(values, errors="coerce").astype("float64").dropna()
 
 
-def _whole_numbers(values: pd.Series) -> pd.Series:
-    numbers = _numbers(values)
+def _as_whole_numbers(values: pd.Series) -> pd.Series:
+    numbers = _as_numbers(values)
     whole = values[numbers.index[numbers % 1 == 0]]  # exact, unlike floats from 2 ** 53 on
     return (whole if values.dtype.kind in "if" else whole.map(int)).astype("Int64")
 
 
-def _times(values: pd.Series) -> pd.Series:
+def _as_times(values: pd.Series) -> pd.Series:
     if values.dtype.kind != "M":
-        values = _that(values, lambda v: isinstance(v, str | date | np.datetime64))
+        values = _values_that_fit(values, lambda v: isinstance(v, str | date | np.datetime64))
     return pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601").dropna().astype(TIME)
 
 
 # for each dtype, the end of the message on other values, and the function that converts values; it
 # leaves out those that it cannot convert without loss
 _READ: Mapping[Any, tuple[str, Callable[[pd.Series], pd.Series]]] = {
-    "str": ("expected text", _texts),
-    "boolean": ("allowed: True, False or missing", _truths),
-    "Int64": ("expected whole numbers", _whole_numbers),
-    "float64": ("expected numbers", _numbers),
-    TIME: ("expected times (ISO 8601)", _times),
+    "str": ("expected text", _as_texts),
+    "boolean": ("allowed: True, False or missing", _as_truths),
+    "Int64": ("expected whole numbers", _as_whole_numbers),
+    "float64": ("expected numbers", _as_numbers),
+    TIME: ("expected times (ISO 8601)", _as_times),
 }
 
 

@@ -54,7 +54,7 @@ _HIDDEN, _NO_REPEATS = (
 )
 # reasons why `average` cannot name a column
 BY_NAMES_IT = "but by= names it, too. Leave it out"
-NOT_AVERAGED = {"but it names the cases. Leave it out": CASE}
+NOT_AVERAGED = [(CASE, "but it names the cases. Leave it out")]
 # Columns whose values are not pooled: the argument of `refuse_pooling`, what the frame holds, and
 # why it is refused.
 _POOLED = {
@@ -223,7 +223,7 @@ def refuse_pooling(
     exempt = {*by, *(average or ()), *compared}
     if graders:
         added = "which is a column that the analysis adds. Rename yours"
-        refuse_names({"by": by, "average": average or ()}, {added: RESERVED}, what)
+        refuse_names({"by": by, "average": average or ()}, [(RESERVED, added)], what)
     for name, (kind, contents, why) in _POOLED.items():
         if not refused[kind] or name in exempt or name not in frame:
             continue
@@ -281,12 +281,14 @@ def copied_skills(frame: pd.DataFrame, skill: Any, ids: Sequence[Any] = ()) -> s
 
 
 def refuse_names(
-    arguments: Mapping[str, Sequence[str]], reasons: Mapping[str, Collection[str]], what: str
+    arguments: Mapping[str, Sequence[str]],
+    excluded: Sequence[tuple[Collection[str], str]],
+    what: str,
 ) -> None:
-    """Raise FrameError if an argument names one of the columns that a reason excludes."""
+    """Raise FrameError if an argument names an excluded column; each pair has columns and why."""
     for argument_name, names in arguments.items():
         for name in names:
-            for why, columns in reasons.items():
+            for columns, why in excluded:
                 if name in columns:
                     raise FrameError(f"{what}: {argument_name}= names '{name}', {why}.")
 
@@ -339,10 +341,10 @@ def prepared(
     """
     names, averaged = listed(by), listed(average)
     together = {"average": averaged}
-    refuse_names({"by": names, **together}, {"which is compared. Leave it out": compared}, what)
+    refuse_names({"by": names, **together}, [(compared, "which is compared. Leave it out")], what)
     checked = check(frame, kind)
     require_columns(checked, [*names, *averaged], what)
-    refuse_names(together, {**NOT_AVERAGED, BY_NAMES_IT: names}, what)
+    refuse_names(together, [*NOT_AVERAGED, (names, BY_NAMES_IT)], what)
     averaged_or_none = None if average is None else averaged
     refuse_pooling(checked, names, what, average=averaged_or_none, compared=compared, **pooled)
     return checked

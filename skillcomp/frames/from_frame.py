@@ -543,7 +543,11 @@ def frames_of_columns(
     outcomes = outcomes_of(verdicts, cases, attempts=attempts, checks=checks)
     compared = compared_rows(outcomes, gold_drawn)
     return Frames(
-        *(cases, attempts, verdicts, compared, made["gold"]),
+        cases=cases,
+        attempts=attempts,
+        verdicts=verdicts,
+        outcomes=compared,
+        gold=made["gold"],
         **reader.facts(),
         gold_drawn=gold_drawn,
         drawn_by=drawn_by,

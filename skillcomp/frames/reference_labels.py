@@ -164,8 +164,8 @@ def clustered_verdicts(
     :func:`skillcomp.frames.prepared`. Also return a note on the columns in ``average``.
     """
     names, together = listed(by), listed(average)
-    graders = {"but graders are not averaged. Leave it out": GRADER}
-    refuse_names({"average": together}, {**NOT_AVERAGED, **graders, BY_NAMES_IT: names}, what)
+    graders = (GRADER, "but graders are not averaged. Leave it out")
+    refuse_names({"average": together}, [*NOT_AVERAGED, graders, (names, BY_NAMES_IT)], what)
     # leave out average=, because an error about several graders must not advise averaging them
     checked = prepared(verdicts, "verdicts", [*names, *together], what, **pooled)
     checked = with_case_facts(checked, cases, [])

@@ -431,7 +431,8 @@ def components(
     apart = spread_of_cases(labelled.delta, kinds)
     how: Fields = {"ci_level": ci_level, "interval": interval}
     several = pairs["skill"].nunique() > 1
-    rate, change = (_sample(pairs, *ends, several_skills=several) for ends in ("0", "10"))
+    rate = _sample(pairs, "0", several_skills=several)
+    change = _sample(pairs, "1", "0", several_skills=several)
     delta = bounded_means([change], quantity=DELTAS, null=0.0, **how)
     return {
         "baseline_rate": bounded_means([rate], quantity=RATES, **how)[0],

@@ -201,7 +201,8 @@ def _condition_rows(
         sums = dict.fromkeys((*_TOKENS, "cost_usd"), 0.0)
         notes = [call.note for call in calls]
         for call in calls:
-            prefix, whole, parts = call.prefix, call.prefix + call.rest, [(call.n, 0.0, 0.0)]
+            prefix, whole = call.prefix, call.prefix + call.rest
+            parts = [(call.n, 0.0, 0.0)]
             if prefix >= least and call.n:
                 first = int(call.key not in written)
                 written.add(call.key)

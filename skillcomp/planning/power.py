@@ -170,7 +170,7 @@ def power_curve(
     """
     settings = stated(words)
     numbers = {"n_skills": n_skills, "n_cases": n_cases, "n_repeats": n_repeats}
-    found = _results(_PlannedStudy.power, pilot, settings, numbers, sizes=sizes)
+    found = _results(_PlannedStudy.power, pilot, settings, numbers, "sizes", sizes)
     rows = [study.row("power", power, size=size) for study, size, power in found]
     return _frame_of(rows, settings, "size", *_LABELS)
 
@@ -180,16 +180,16 @@ def _results(
     pilot: pd.DataFrame | None,
     settings: Assumptions,
     numbers: Mapping[str, Numbers],
+    name: str,
+    sizes: float | Sequence[float],
     *more: float,
-    **sizes: float | Sequence[float],
 ) -> Iterator[tuple[_PlannedStudy, float, Interval]]:
     """Yield each planned study with each true effect and the result of ``find``.
 
-    If an effect is impossible in a study, the result is undefined. ``sizes`` is one argument, with
-    the true effects.
+    If an effect is impossible in a study, the result is undefined. ``name`` is the argument with
+    the ``sizes`` of the true effects, and ``more`` are further arguments of ``find``.
     """
-    ((name, values),) = sizes.items()
-    targets = effects(name, values, settings.span)
+    targets = effects(name, sizes, settings.span)
     each = product(*(read_several(noun, several, whole) for noun, several in numbers.items()))
     plans, groups = list(each), components_by_group(pilot, settings)
     studies = [_PlannedStudy(settings, *group, *plan) for group in groups for plan in plans]
@@ -202,7 +202,7 @@ def _results(
 def _result(
     find: Callable[..., Interval], study: _PlannedStudy, size: float, *more: float
 ) -> Interval:
-    why = study.impossible(size)
+    why = study.why_undefined(size)
     return study.undefined(why) if why else find(study, size, *more)
 
 
@@ -268,7 +268,7 @@ def cases_needed(
     numbers = {"n_skills": n_skills, "n_cases": fewest, "n_repeats": n_repeats}
     rows = []
     find = _PlannedStudy.fewest_cases
-    for study, target, needed in _results(find, pilot, settings, numbers, power, size=size):
+    for study, target, needed in _results(find, pilot, settings, numbers, "size", size, power):
         n = needed.estimate
         planned = replace(study, n_cases=0 if math.isnan(n) else int(n))
         counts = {"cases_per_skill": n, "cases_in_all": n * study.n_skills}
@@ -369,7 +369,7 @@ class _PlannedStudy:
         skills = skills and settings.cluster == "case"
         return variance + (parts.tau2 if skills else 0.0) + sum(parts.sigma2) / self.n_repeats
 
-    def impossible(self, size: float) -> str:
+    def why_undefined(self, size: float) -> str:
         """Return why the study has no power for an effect of this size; empty if it has."""
         settings, parts = self.settings, self.components
         if self.lacking or self.too_small:

@@ -222,7 +222,9 @@ def draw_estimates(
     marks = list(look_of.values())
     _write_notes(ax, frame, at, value, [marks[i] for i in hues], space)
     scale(ax.xaxis, percent=percent, signed=null == 0)
-    what = "Difference" if null == 0 else "Price of a pass" if price else "Estimate"
+    what = "Price of a pass" if price else "Estimate"
+    if null == 0:
+        what = "Difference"
     text = axis_label(name_of(frame, what), unit, percent=percent) + level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
@@ -517,9 +519,10 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             f"{where}: 'transfer' (or 'measure' where that is missing) holds {examples}; allowed: "
             f"{', '.join(_PLACES)}."
         )
-    rates, text = {place in ("near", "far") for place in of_row}, "Rate (%) or difference (points)"
-    if len(rates) < 2:
-        name = name_of(frame, "Rate" if True in rates else "Difference")
+    kinds = {"rate" if place in ("near", "far") else "difference" for place in of_row}
+    text = "Rate (%) or difference (points)"
+    if len(kinds) < 2:
+        name = name_of(frame, "Rate" if "rate" in kinds else "Difference")
         text = axis_label(name, None, percent=True)
     text += level_text(frame)
     places = pd.Categorical([_PLACES[place] for place in of_row], categories=[*_PLACES.values()])
@@ -534,12 +537,12 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         "condition",
         group="scope" if several else None,
         ax=ax,
-        null=None if rates == {True} else 0,
+        null=None if kinds == {"rate"} else 0,
         percent=True,
         label=text,
         where=where,
     )
-    scale(drawn.ax.xaxis, percent=True, signed=True not in rates)
+    scale(drawn.ax.xaxis, percent=True, signed="rate" not in kinds)
     draw.legend(drawn.ax, drawn.entries)
     describe_axes(drawn.ax, f"{_without_level(text)} of near and far cases")
     return drawn.ax

@@ -75,7 +75,7 @@ from skillcomp.stats.results import (
     note_on_width,
     undefined,
 )
-from skillcomp.stats.significance import GoldSample, rates_against_gold
+from skillcomp.stats.significance_and_grader_errors import GoldSample, rates_against_gold
 
 GradedValue = Literal["passed", "score"]
 _SPANS = ("estimate", "ci_low", "ci_high", "se", "worst_low", "worst_high")

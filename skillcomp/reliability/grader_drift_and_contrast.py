@@ -40,7 +40,11 @@ from skillcomp.reliability.grader_agreement_and_consistency import (
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.intervals import wilson
 from skillcomp.stats.results import NAN, Fields, Interval, holm, join_notes, undefined
-from skillcomp.stats.significance import clustered_cochran, rank_sets, severity_shift
+from skillcomp.stats.significance_and_grader_errors import (
+    clustered_cochran,
+    rank_sets,
+    severity_shift,
+)
 
 VERSION = ["grader", "grader_version"]
 Reference = str | tuple[str, str]
@@ -175,8 +179,8 @@ def drift(
     57 %). In ``pass_rate_change``, fails take the place of errors. The severity shift is log(lost /
     gained) with a cluster-robust standard error. If one of the two counts is 0, m / 2 is added to
     both, where m is the mean number of flipped items in the cases that have a flipped item (see
-    :func:`skillcomp.stats.significance.severity_shift`). An item is left out of the comparison if
-    either version gave no verdict on it.
+    :func:`skillcomp.stats.significance_and_grader_errors.severity_shift`). An item is left out of
+    the comparison if either version gave no verdict on it.
 
     For scores, the interval depends in the same way on the variance of the scores within cases, and
     the p-value is that of the interval. It assumes nothing about unseen cases if each case has one
@@ -641,7 +645,7 @@ def contrast(
     equally good one on single items, it shows a difference in at most 3 % of studies, the test
     alone in 6 to 20 %. It shows .05 against .12 errors in 40 cases of five items in 46 to 60 % of
     studies. The sets of ranks follow from the adjusted p-values of agreement: see
-    :func:`skillcomp.stats.significance.rank_sets`.
+    :func:`skillcomp.stats.significance_and_grader_errors.rank_sets`.
     Equal graders are tied for several ranks, and the set of each of them contains all these
     ranks. A wide set means that the graders are equal or that the items are too few to show
     a difference.

@@ -237,7 +237,7 @@ def listing(names: Iterable[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def listed(rows: pd.DataFrame, phrase: str) -> str:
+def listing_of_rows(rows: pd.DataFrame, phrase: str) -> str:
     """Return a list with the phrase of each row."""
     return listing(phrase.format_map(fields_of(row)) for _, row in rows.iterrows())
 
@@ -520,7 +520,7 @@ def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
     counts = _counts_in_words(main["verdict"])
     if not counts:
         return
-    text = f"Of {n} {rows}, {_listed(counts)}"
+    text = f"Of {n} {rows}, {_counts_listed(counts)}"
     if len(counts) == 1 and main["verdict"].isin(list(_VERBS)).all():
         whole = {1: called(main["skill"].iloc[0]), 2: f"Both {rows}"}.get(n, f"All {n} {rows}")
         text = f"{whole} {counts[0][1]}"
@@ -533,7 +533,7 @@ def headline_sentences(main: pd.DataFrame, unchecked: bool) -> Sentences:
         n_open = int(main["verdict"].eq("undetermined").sum())
         others = ["undetermined"] * (n_open - len(alone))
         counts = _counts_in_words([*alone["verdict_uncorrected"], *others])
-        words = f"by the grader alone {_listed(counts)}"
+        words = f"by the grader alone {_counts_listed(counts)}"
         if len(counts) == 1:
             words = f"by the grader alone {'it' if n_open == 1 else 'they'} {counts[0][1]}"
         elif n_open < n:
@@ -552,7 +552,7 @@ def _counts_in_words(verdicts: Iterable[str]) -> list[tuple[int, str]]:
     ]
 
 
-def _listed(counts: Iterable[tuple[int, str]]) -> str:
+def _counts_listed(counts: Iterable[tuple[int, str]]) -> str:
     return listing(f"{n} {verb}" for n, verb in counts)
 
 
@@ -562,8 +562,10 @@ def overall_sentences(
     """Describe the change over all skills, its correction, and name the skills with a loss."""
     single = main["skill"].nunique() == 1
     averaged = "agent" in main and main["agent"].nunique() > 1
-    over = "agents" if single else "skills and agents" if averaged else "skills"
-    over = f"Over all {over}{' (agents averaged within each case)' if averaged else ''}, "
+    over = "Over all skills, "
+    if averaged:
+        what = "agents" if single else "skills and agents"
+        over = f"Over all {what} (agents averaged within each case), "
     loaded = {"the skill": "the skill loaded" if single else "their skill loaded"}
     loaded["a placebo"] = "a placebo loaded instead"
     for _, row in overall.iterrows():
@@ -593,14 +595,14 @@ def _losses_in_words(main: pd.DataFrame) -> str:
     """Name the skills with a loss, then those with an unconfirmed loss."""
     alone = undetermined_rows(main, "unconfirmed")
     losses = {
-        "A loss is": main[main["verdict"].isin(_LOSSES)],
-        "A loss by the grader alone, not confirmed, is": (
+        "A loss is shown for {}.": main[main["verdict"].isin(_LOSSES)],
+        "According to the grader, a loss is shown for {}, but labels do not confirm it.": (
             alone[alone["verdict_uncorrected"].isin(_LOSSES)] if len(alone) else alone
         ),
     }
     return "".join(
-        f" {start} shown for {listing(skill_and_agent(row) for _, row in rows.iterrows())}."
-        for start, rows in losses.items()
+        f" {text.format(listing(skill_and_agent(row) for _, row in rows.iterrows()))}"
+        for text, rows in losses.items()
         if len(rows)
     )
 
@@ -632,8 +634,8 @@ def _phrase_of_verdict(row: Row, unchecked: bool) -> Phrase:
     state, corrected = state_of(row), _is_corrected(row)
     yield "{name:s} {verb:s}"
     if state == "unconfirmed":
-        yield " by the grader, not confirmed"
-        yield " by labels on {n_gold:#case}", ", as no case has a label"
+        yield " according to the grader"
+        yield ", but labels on {n_gold:#case} do not confirm it", ", but no case has a label"
     elif unchecked and state == row["verdict"] != "undetermined":
         yield " by the grader alone"
     yield f": {_evidence(row)}{{counted:cases}}."

@@ -27,8 +27,8 @@ from skillcomp.report.phrases import (
     fields_of,
     filled,
     has_estimate,
-    listed,
     listing,
+    listing_of_rows,
     marked,
     on_cases,
     parts_by,
@@ -329,7 +329,9 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
         words = _words_of(row, rows)
         for what, phrases in PHRASES:
             options = [(phrases[name], rows[name]) for name in phrases if name in rows]
-            for phrase, own in [*options, *((_UNKNOWN, own) for _, own in options[:1])]:
+            if options:
+                options.append((_UNKNOWN, options[0][1]))
+            for phrase, own in options:
                 with suppress(LookupError):
                     text = filled(phrase, fields_of(own, rows | words | {"what_is": what}))
                     starts = text.startswith(("with ", "the ", "on ", "triggering "))
@@ -381,17 +383,17 @@ def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
     yield f"{text}."
     if "prevalence" not in raw:
         return
-    many, verb, alike = "pass", "passes", raw["prevalence"]
+    many, verb = "pass", "passes"
+    alike = raw["prevalence"]
     if alike.median() < 0.5:
-        many, verb, alike = "fail", "fails", 1 - alike
+        many, verb = "fail", "fails"
+        alike = 1 - alike
     text = f"By gold {count_range(100 * alike)} % of the items {many}, so a grader that "
     text += f"{verb} every item agrees on as many and has kappa 0"
-    lower, others = (
-        raw[raw["ci_low"] <= alike],
-        "every grader is shown to agree more often than that",
-    )
+    lower = raw[raw["ci_low"] <= alike]
+    others = "every grader is shown to agree more often than that"
     if len(lower):
-        names = listed(lower, "{grader:s} ({row:share})")
+        names = listing_of_rows(lower, "{grader:s} ({row:share})")
         others = f"not shown to agree more often than that: {names}"
     yield f"{text}; {others}."
     kappa = with_estimate(rows_of(agreement, "cohen_kappa"))
@@ -437,7 +439,7 @@ def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
     ranks = with_estimate(rows_of(pairs, "agreement_rank"))
     if len(ranks):
         certain = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
-        places = listed(ranks, f"{{{level}:s}} {{row:interval of counts}}")
+        places = listing_of_rows(ranks, f"{{{level}:s}} {{row:interval of counts}}")
         yield f"Ranks that these pairs allow ({certain}): {places}."
 
 
@@ -452,7 +454,7 @@ def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
     yield f"The labellers agree with each other by AC1 {coefficient_text(known.iloc[0])}."
     rows = with_estimate(rows_of(agreement, "gwet_ac1"), "labeller")
     for labeller, part in rows[rows["labeller"].ne(ADJUDICATED)].groupby("labeller", sort=False):
-        values = listed(part, "{grader:s} {row:kappa}")
+        values = listing_of_rows(part, "{grader:s} {row:kappa}")
         yield f"With {labeller}, the graders agree by AC1: {values}."
 
 
@@ -464,7 +466,7 @@ def _shares_in_words(start: str, names: str, rates: pd.DataFrame) -> Sentences:
         order = part.sort_values("estimate", ascending=False, kind="stable")
         if names != "goal":
             order = order[order["estimate"].gt(0)].head(_MOST)
-        shares = listed(order, f"{{{names}}} {{row:share}}") if len(order) else "none"
+        shares = listing_of_rows(order, f"{{{names}}} {{row:share}}") if len(order) else "none"
         who = ", ".join(map(called, keys))
         yield Sentence(f"{start} ({who}): {shares}.", keys[0])
 
@@ -631,7 +633,7 @@ def _plans_in_words(needed: pd.DataFrame) -> Iterator[str]:
         text = f"To show {what} with {rate(row['power'])} power"
         study = "no number of cases can be given"
         if len(known):
-            counts = listed(known, f"{{row:#case}} with {_REPEATS}")
+            counts = listing_of_rows(known, f"{{row:#case}} with {_REPEATS}")
             study = (
                 f"a study needs {counts} of each condition{f' from {skills}' if general else ''}"
             )
@@ -728,7 +730,7 @@ def _unanswered_in_words(unanswered: pd.DataFrame) -> Sentences:
 
 
 def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
-    counts, n = listed(addressing, "{n:,} under {condition:s}"), addressing["n"].sum()
+    counts, n = listing_of_rows(addressing, "{n:,} under {condition:s}"), addressing["n"].sum()
     yield Sentence(
         f"{plural(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
         f"by 'ignore the rubric' ({counts}): a person should read the verdicts."

@@ -1,4 +1,4 @@
-"""Verdicts on skills by intervals, a margin and the worst case; on versions and single cases.
+"""Verdicts on skills, on versions and on single cases, by intervals, a margin and the worst case.
 
 Deltas may be corrected for the grader's errors; each verdict has its reasons in words.
 """
@@ -180,11 +180,11 @@ def decide(
     its interval; the stronger word never has the weaker control against no change. In simulated
     studies of six to thirty rows, at most 6 % had a false claim on a row without a change
     (``docs/intervals.md``). Rows share the variance of their cases
-    (:func:`skillcomp.stats.clusters.p_of_rows`): of four gains of 31 points among ten skills of 14
-    cases with two attempts, 37 % are shown, and 29 % by the intervals' own p-values. The adjustment
-    is over the rows of one call. If you split the call into several, such as one for each skill,
-    the protection is lost, so decide in advance which rows belong to one call. Whether a gain is
-    larger than the margin rests on the interval of its row.
+    (:func:`skillcomp.stats.clusters_and_amounts.p_of_rows`): of four gains of 31 points among ten
+    skills of 14 cases with two attempts, 37 % are shown, and 29 % by the intervals' own p-values.
+    The adjustment is over the rows of one call. If you split the call into several, such as one for
+    each skill, the protection is lost, so decide in advance which rows belong to one call. Whether
+    a gain is larger than the margin rests on the interval of its row.
 
     ``ineffective`` and ``redundant`` are adjusted by Benjamini and Hochberg's method. The p-values
     of a change of exactly the margin invert the interval. Among ten skills whose true gain is

@@ -15,7 +15,7 @@ bounded: means of bounded values, the interval of all analyses
     ``Quantity``, ``RATES``, ``SHARES``, ``DELTAS``: bounds of values, weight of a pseudo-case.
     ``sides_of_null``: whether intervals are above or below a value, without computing limits.
 
-clusters: cases in clusters
+clusters_and_amounts: cases in clusters, and amounts of money
     ``cr2_mean``: a mean with CR2 standard error and Satterthwaite df.
 
 detection: scores that flag texts, with documents as units

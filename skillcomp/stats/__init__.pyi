@@ -11,7 +11,7 @@ from .bounded import Sample as Sample
 from .bounded import bounded_mean as bounded_mean
 from .bounded import bounded_means as bounded_means
 from .bounded import sides_of_null as sides_of_null
-from .clusters import cr2_mean as cr2_mean
+from .clusters_and_amounts import cr2_mean as cr2_mean
 from .detection import bootstrap_auc as bootstrap_auc
 from .gaps import bounded_slope as bounded_slope
 from .intervals import wilson as wilson

@@ -22,7 +22,7 @@ from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.clusters import cluster_codes
+from skillcomp.stats.clusters_and_amounts import cluster_codes
 from skillcomp.stats.intervals import jackknifed_z, resampled_values, wilson_limits
 from skillcomp.stats.results import (
     NAN,

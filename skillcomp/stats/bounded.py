@@ -5,7 +5,8 @@ that is added to the sample: one with a low value for the lower limit, and one w
 the upper limit. Limits are computed exactly from the distribution of a sum of chi-squares, without
 random numbers, and by the same method for all data. All analyses use the interval for rates, paired
 differences and shares of checks. For quantities without bounds, such as dollars, seconds or tokens,
-see :func:`skillcomp.stats.clusters.cr2_mean` and :func:`skillcomp.stats.clusters.log_ratio`.
+see :func:`skillcomp.stats.clusters_and_amounts.cr2_mean` and
+:func:`skillcomp.stats.clusters_and_amounts.log_ratio`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scipy.special import expit, ndtri, stdtrit
 from scipy.stats import beta as beta_distribution
 
 from skillcomp.errors import require_known
-from skillcomp.stats.clusters import (
+from skillcomp.stats.clusters_and_amounts import (
     ZERO_VARIANCE,
     Clusters,
     complete_values,

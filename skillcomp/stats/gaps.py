@@ -26,7 +26,7 @@ from skillcomp.stats.bounded import (
     clustered_terms,
     placed_cases,
 )
-from skillcomp.stats.clusters import Clusters, cluster_codes, cr2
+from skillcomp.stats.clusters_and_amounts import Clusters, cluster_codes, cr2
 from skillcomp.stats.results import Fields, Floats, Interval, join_notes
 
 _ALONE = 1e-9  # If 1 - leverage is below this, the case is fitted exactly and has no residual.
@@ -186,7 +186,7 @@ def bounded_slope(
     The adaptive rule computes how mixed the outcomes are, and the mean of each arm, separately for
     rows with positive and with negative b. Over these two sets, it adds up the distances of the
     pseudo-cases and the variances of independent attempts. With ``"t"`` the interval is that of
-    :func:`skillcomp.stats.clusters.cr2`.
+    :func:`skillcomp.stats.clusters_and_amounts.cr2`.
     """
     x, columns = np.asarray(values, float), np.asarray(columns, float)
     level, n_levels = cluster_codes(levels)

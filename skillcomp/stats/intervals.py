@@ -1,8 +1,8 @@
 """Rates with Wilson's interval: rates of independent cases, and rates from gold in strata.
 
 For several attempts per case, or cases in clusters, use
-:func:`skillcomp.stats.bounded.bounded_mean`. Also bootstrap and jackknife over whole units, such as
-cases or documents.
+:func:`skillcomp.stats.bounded.bounded_mean`. The module also has the bootstrap and the jackknife
+over whole units, such as cases or documents.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from skillcomp.stats.clusters import cluster_codes
+from skillcomp.stats.clusters_and_amounts import cluster_codes
 from skillcomp.stats.results import NAN, Floats, Interval, check_level, quantile, undefined
 
 NO_GOLD = "no gold in the stratum"  # the start of the note on strata without gold

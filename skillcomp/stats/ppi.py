@@ -18,7 +18,7 @@ from scipy.stats import t as student_t
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import RATES, Quantity
-from skillcomp.stats.clusters import cluster_codes, cr2, cr2_mean
+from skillcomp.stats.clusters_and_amounts import cluster_codes, cr2, cr2_mean
 from skillcomp.stats.results import (
     NAN,
     Bools,

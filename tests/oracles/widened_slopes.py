@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import norm, t
 
-from skillcomp.stats.clusters import cr2
+from skillcomp.stats.clusters_and_amounts import cr2
 
 
 def widened_slope(verdict, feature, strata, clusters, control, step=1e-4):

@@ -17,7 +17,7 @@ from scipy.stats import beta, binom, hypergeom
 
 from skillcomp.errors import plural
 from skillcomp.stats.bounded import bounded_means
-from skillcomp.stats.clusters import Clusters, cluster_codes, cr2, sign_flip
+from skillcomp.stats.clusters_and_amounts import Clusters, cluster_codes, cr2, sign_flip
 from skillcomp.stats.intervals import weighted_rate
 from skillcomp.stats.results import (
     NAN,

@@ -526,8 +526,8 @@ def log_ratio(
 
     Notes
     -----
-    Computed by :func:`skillcomp.stats.clusters.cr2_mean` from the logarithms of the ratios, and
-    transformed back.
+    Computed by :func:`skillcomp.stats.clusters_and_amounts.cr2_mean` from the logarithms of the
+    ratios, and transformed back.
 
     Examples
     --------
