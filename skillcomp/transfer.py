@@ -300,7 +300,7 @@ def curve(
     difficulty from other attempts, such as those of another agent.
 
     With 40 cases of three attempts, the interval of ``delta_slope`` is about 90 points wide; a
-    slope of 40 points is shown in a third of studies (``docs/intervals.md``).
+    slope of 40 points is shown in two of five studies (``docs/intervals.md``).
 
     Examples
     --------
