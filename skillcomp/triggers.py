@@ -493,6 +493,7 @@ def _checked_invocations(
         return checked
     instrument = ["agent", "condition", "offered"]
     states = _instruments(checked, instrument)[[*instrument, "dead", "alarm"]]
+    checked = checked.drop(columns=["dead", "alarm"], errors="ignore")
     checked = checked.merge(states, on=instrument, how="left")
     for name in ("dead", "alarm"):
         checked[name] = checked[name].eq(True).fillna(False).astype(bool)

@@ -630,3 +630,17 @@ def test_failed_gradings_rounds_and_answers_that_address_the_grader_are_told(
     assert f"of {n - 20} checks graded again" in text and "1 answer addresses the grader" in text
     assert not {"rounds", "addressing"} & set(small.frames)
     assert not small.findings["sentence"].str.contains("cannot be used").any()
+
+
+def test_a_skill_that_only_gold_knows_has_its_corrected_change() -> None:
+    rows = [
+        {"case": i, "condition": arm, "passed": True if arm == "baseline" else None,
+         "gold": arm == "skill" or i % 2 == 1, "skill": skill}
+        for skill in "st" for i in range(6) for arm in ("baseline", "skill")
+    ]  # fmt: skip
+    own = sc.from_frame(
+        pd.DataFrame(rows), case="case", condition="condition", passed="passed", gold="gold",
+        skill="skill", shared_cases=False,
+    )  # fmt: skip
+    said = [line for line in sc.report.answer(own).lines() if line.startswith("s is")]
+    assert said and said[0].startswith("s is undetermined: +50 points [")

@@ -187,7 +187,12 @@ def test_controls_count_for_no_measure_and_a_dead_instrument_reports_none() -> N
     rows["should_invoke"] = rows["offered"].eq(rows["skill"]) & ~rows["case_id"].isin(
         ["tea/3", "control-tea/b"]
     )
-    controls = sc.triggers.controls(rows, cases).set_index("offered")
+    controls = sc.triggers.controls(rows, cases)
+    keys = ["condition", "offered"]
+    merged = rows.merge(controls[[*keys, "dead"]], on=keys, how="left")
+    plain, again = (sc.triggers.detection(frame, cases) for frame in (rows, merged))
+    pd.testing.assert_frame_equal(plain, again)
+    controls = controls.set_index("offered")
     assert controls["dead"].to_dict() == {"tea": True, "coffee": False}
     assert controls["n_false_alarms"].to_dict() == {"tea": 1, "coffee": 0}
     found = sc.triggers.detection(rows, cases, by=["offered"])

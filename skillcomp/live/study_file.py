@@ -500,7 +500,7 @@ class StudyFile(_Mapping):
         texts = getattr(self, name)
         if isinstance(texts, dict):
             return {slug: self._text_or_file(store, text, name) for slug, text in texts.items()}
-        return texts and self._text_or_file(store, texts, name)
+        return None if texts is None else self._text_or_file(store, texts, name)
 
     def _text_or_file(self, store: RunStore, text: str, key: str) -> str | Path:
         if text in store.skills:

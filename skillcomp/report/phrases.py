@@ -638,7 +638,7 @@ def _phrase_of_verdict(row: Row, unchecked: bool) -> Phrase:
         yield ", but labels on {n_gold:#case} do not confirm it", ", but no case has a label"
     elif unchecked and state == row["verdict"] != "undetermined":
         yield " by the grader alone"
-    yield f": {_evidence(row)}{{counted:cases}}."
+    yield f": {_evidence(row)}{{counted:cases}}.", ": {row:change}{counted:cases}.", "."
     if row.get("overturned", False):
         yield _MISSING + (_ASSUMED if row["assume_missing"] else "")
     if state == "unconfirmed" and corrected and (row["ci_low"] > 0 or row["ci_high"] < 0):
