@@ -18,14 +18,18 @@ from scipy.stats import t as student_t
 
 from skillcomp.stats import (
     agreement,
-    clusters,
     detection,
     intervals,
     pass_at_k,
     pass_hat_k,
     ppi,
     results,
-    significance,
+)
+from skillcomp.stats import (
+    clusters_and_amounts as clusters,
+)
+from skillcomp.stats import (
+    significance_and_grader_errors as significance,
 )
 from skillcomp.stats.bounded import RATES, bounded_mean
 from skillcomp.stats.results import Interval

@@ -501,7 +501,7 @@ def transfer_curve(
             f"{where}: bin {binned['bin'][twice].iloc[0]} has several rows with one measure and "
             "condition; select one skill, grader and agent."
         )
-    _, (top, below) = figure("text", nrows=2, height=4.6, sharex=True)
+    _, (top, below) = figure("text", nrows=2, height=3.2, sharex=True)
     changes = binned["measure"].str.startswith("delta")
     entries: list[Entry] = []
     if cases is not None:

@@ -146,6 +146,7 @@ def skills() -> dict[str, sc.records.Skill]:
 # what each public analysis is asked; the frames come in whatever dtype the caller makes of them
 ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "frames.outcomes": lambda f: sc.frames.outcomes(f["verdicts"], f["cases"]),
+    "overlap.case_distance": lambda f: sc.overlap.case_distance(f["cases"], skills()),
     "overlap.score": lambda f: sc.overlap.score(
         f["attempts"], skills=skills(), cases=f["cases"], ngram=[3, 6]
     ),
@@ -176,6 +177,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "deltas.pass_hat_k": lambda f: sc.deltas.pass_hat_k(f["outcomes"], k=1, by=GRADER),
     "transfer.gap": lambda f: sc.transfer.gap(f["outcomes"], by=GRADER),
     "transfer.rates": lambda f: sc.transfer.rates(f["outcomes"], by=GRADER),
+    "transfer.curve": lambda f: sc.transfer.curve(f["outcomes"], distance="n_checks", by=GRADER),
     "transfer.contrast": lambda f: sc.transfer.contrast(f["outcomes"], by=GRADER),
     "transfer.hedging": lambda f: sc.transfer.hedging(f["outcomes"], f["attempts"], by=GRADER),
     "skillverdicts.cases": lambda f: sc.skillverdicts.cases(f["outcomes"], by=GRADER),
