@@ -21,6 +21,7 @@ Charts of numbers (charts)
     roc : true against false positives, as a curve over all thresholds
     power : power against the size of a study
     scores : structure score of each document against the results of agents
+    transfer_curve : deltas and rates by the distance of cases from the skill
 """
 
 from skillcomp.removed_names import attach_stub
