@@ -30,7 +30,7 @@ sc.plots.corrected(rows, y=["grader", "condition"])
 sc.plots.ranks(sc.reliability.contrast(verdicts, gold, cases=cases))
 
 # %% skillcomp.plots.transfer
-sc.plots.transfer(sc.transfer.rates(outcomes))
+sc.plots.transfer(sc.deltas.rates(outcomes, by=["transfer"]))
 
 # %% skillcomp.plots.transfer_curve
 distances = sc.overlap.case_distance(cases, store.skills)

@@ -41,13 +41,14 @@ from skillcomp.frames.estimates import (
     require_columns,
     row,
 )
+from skillcomp.removed_names import raise_missing_name
 from skillcomp.stats.bounded import IntervalRule, mixed_of_case
 from skillcomp.stats.results import NAN, Fields, join_notes
 
-__all__ = ["contrast", "curve", "gap", "hedging", "rates"]
+__all__ = ["contrast", "curve", "gap", "hedging"]
 
 __dir__ = __all__.copy  # so that dir() lists the public names
-
+__getattr__ = raise_missing_name(__name__)
 
 # With four near (or far) cases or fewer, each case has at least a quarter of the weight in the mean
 # delta, and the interval spans most of the range from -1 to 1 for any data.
@@ -405,45 +406,6 @@ def _with_difficulty(slopes: pd.DataFrame, *notes: str) -> pd.DataFrame:
             )
         slopes.loc[at, "note"] = join_notes(slopes.loc[at, "note"], text, *notes)
     return slopes.assign(bin=pd.array([pd.NA] * len(slopes), "Int64"))
-
-
-def rates(
-    outcomes: pd.DataFrame,
-    *,
-    by: By = (),
-    ci_level: float = 0.95,
-    interval: IntervalRule = "adaptive",
-) -> pd.DataFrame:
-    """Estimate the pass rates of near and far cases under each condition.
-
-    Parameters
-    ----------
-    outcomes : pandas.DataFrame
-        An outcomes frame with transfer.
-    by : str or sequence of str
-        Columns that group the rows.
-    ci_level : float, default 0.95
-        Level of the intervals.
-    interval : {"adaptive", "bounded", "t"}, default "adaptive"
-        As in :func:`skillcomp.deltas.paired`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per ``by``, transfer (near, far) and condition, with the columns of
-        :func:`skillcomp.deltas.rates`. Each case has the same weight; unlike in :func:`gap`, the
-        rates are not standardised over dimensions.
-
-    Raises
-    ------
-    FrameError
-        If no case is near or far, or as :func:`skillcomp.deltas.rates`.
-    """
-    checked = check(outcomes, "outcomes")
-    checked = checked.dropna(subset="transfer")
-    if checked.empty and len(outcomes):
-        raise FrameError(f"transfer.rates: {NO_DISTANCE}.")
-    return deltas.rates(checked, by=[*listed(by), "transfer"], ci_level=ci_level, interval=interval)
 
 
 def contrast(

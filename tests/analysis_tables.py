@@ -258,7 +258,6 @@ DISTANCES: Mapping[str, Analysis] = {
         s.outcomes, by=["grader"], value="share_passed"
     ),
     "transfer.gap by skill": lambda s: sc.transfer.gap(s.one, by=["skill"], interval="t"),
-    "transfer.rates": lambda s: sc.transfer.rates(s.one),
     "transfer.contrast": lambda s: sc.transfer.contrast(s.one),
     "transfer.hedging": lambda s: sc.transfer.hedging(s.one, s.attempts),
     "skillverdicts.dimensions": lambda s: sc.skillverdicts.dimensions(s.one),

@@ -1,11 +1,13 @@
 """Distances of cases from a skill, and curves of the effect by distance, with known truth."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from build import sentences_on
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
@@ -192,3 +194,31 @@ def test_the_figure_draws_bins_cases_and_rates() -> None:
     assert len(top.figure.axes) == 2
     with pytest.raises(FrameError, match="several rows"):
         sc.plots.transfer_curve(pd.concat([rows, rows]))
+
+
+def test_the_page_has_the_curve_if_the_skills_and_the_prompts_are_recorded(tmp_path: Path) -> None:
+    frame = study(11)
+    words = [f"word{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    told = 1 + (26 * frame["x"]).astype("int").clip(upper=25)
+    frame["prompt"] = [" ".join(words[:n]) for n in told]
+    frame["distance"] = "own column"
+    names = dict(case="case_id", skill="skill", condition="condition", passed="passed")
+    names |= {"repeat": "repeat", "prompt": "prompt"}
+    plain = sc.report.answer(sc.from_frame(frame, **names, shared_cases=False))
+    assert not plain.findings["sentence"].str.contains("nearest|distance").any()
+    assert plain.findings["topic"].eq("transfer").any()
+
+    texts = {"s0": words[0]}
+    own = sc.from_frame(frame, **names, skills=texts, shared_cases=False)
+    alike = sc.from_frame(frame.assign(prompt="one"), **names, skills=texts, shared_cases=False)
+    assert "curve" not in sc.report.answer(alike).frames
+    result = sc.report.answer(own)
+    measured = frame.drop(columns="distance").merge(result.frames["distances"])
+    curve = sc.transfer.curve(measured, distance="distance")
+    assert result.frames["curve"]["estimate"].tolist() == curve["estimate"].tolist()
+    (sentence,) = sc.report.sentences(curve)
+    assert sentences_on(result.findings, "distance") == sentence
+    assert not result.findings["topic"].eq("transfer").any(), "labels are not asked for"
+    page = sc.report.build(own, tmp_path, notebooks=[], progress=False).read_text("utf-8")
+    assert "<details open><summary>By the measured distance" in page and "Figure 2." in page
+    assert (tmp_path / "00-answer-curve-curve.csv").is_file()

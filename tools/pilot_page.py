@@ -88,7 +88,7 @@ def answer_sections(pilot: sc.RunStore) -> dict[str, list[str]]:
     rows = answer.findings
     topics = {
         "Do the skills teach?": ("summary", "skill", "placebo"),
-        "Do they transfer?": ("transfer",),
+        "Do they transfer?": ("transfer", "distance"),
         "How many cases would decide?": ("limits",),
         "Did the grader drift?": ("grader", "drift"),
         "Does a correction for the grader change the answer?": ("correction",),

@@ -481,10 +481,11 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ----------
     frame : pandas.DataFrame
         One row per place and condition with ``estimate``, ``ci_low`` and ``ci_high``: the result of
-        ``sc.transfer.rates`` or ``sc.transfer.gap``, or both concatenated. A place is a row of the
-        forest: the value of ``transfer`` (``near``, ``far``, ``gap``) or, if that is missing, of
-        ``measure`` (``near_delta``, ``far_delta``, ``gap``). Optional: ``scope`` (several levels
-        are headings; rows without one are "all cases"), and the other columns of `estimates`.
+        ``sc.transfer.gap``, that of ``sc.deltas.rates`` by ``transfer`` of cases with a label, or
+        both concatenated. A place is a row of the forest: the value of ``transfer`` (``near``,
+        ``far``, ``gap``) or, if that is missing, of ``measure`` (``near_delta``, ``far_delta``,
+        ``gap``). Optional: ``scope`` (several levels are headings; rows without one are "all
+        cases"), and the other columns of `estimates`.
         Conditions have colours and markers.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; by default those of a new figure.
@@ -501,7 +502,7 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
     See Also
     --------
-    skillcomp.transfer.gap, skillcomp.transfer.rates
+    skillcomp.transfer.gap, skillcomp.deltas.rates
 
     Notes
     -----

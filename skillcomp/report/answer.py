@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
+from warnings import catch_warnings
 
 import orjson
 import pandas as pd
@@ -15,6 +17,7 @@ from skillcomp import (
     correction,
     deltas,
     frames,
+    overlap,
     planning,
     plots,
     reliability,
@@ -75,10 +78,11 @@ class Answer:
         The sentences, from :func:`skillcomp.report.findings`.
     frames : dict of str to pandas.DataFrame
         The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
-        effects, explained, controls, triggers, goals, agreement, unusable, unanswered, addressing,
-        rounds, drift, corrected, overall_corrected, labellers, needed, dimensions, price, and the
-        estimates of the screens. A name is absent if the study does not allow the estimate.
-        ``problems`` has the problems that were found in the frames, if any.
+        curve, effects, explained, controls, triggers, goals, agreement, unusable, unanswered,
+        addressing, rounds, drift, corrected, overall_corrected, labellers, needed, dimensions,
+        price, and the estimates of the screens. A name is absent if the study does not allow the
+        estimate. ``distances`` has the distances behind the curve, and ``problems`` the problems
+        that were found in the frames, if any.
     groups : dict of str to str
         The group of each skill; empty if no groups are given.
     grader : str
@@ -324,7 +328,7 @@ def answer(
     decide(estimates, margin)
     _add_skills(estimates, mine, reference, agents, interval=interval, **of_value)
     if not is_score:
-        _add_passes(estimates, mine, attempts, reference, agents)
+        _add_passes(estimates, mine, attempts, reference, agents, data)
     estimates.add(
         "overall_corrected",
         # correction.delta cannot average agents
@@ -498,10 +502,19 @@ def _add_passes(
     attempts: pd.DataFrame,
     reference: str,
     agents: list[str],
+    data: StudyData,
 ) -> None:
     """Add what is estimated from passes only: distance, dimensions and what a pass costs."""
     how: Fields = {"reference": reference, "average": agents}
     into.add("gap", mine["transfer"].notna().any(), transfer.gap, mine, **how)
+    cases = data.cases[data.cases["skill"].isin(data.skills)]
+    # the warnings are about words that are not English, the errors about texts that are missing
+    with catch_warnings(action="ignore"), suppress(SkillcompError):
+        distances = overlap.case_distance(cases, data.skills, tokenizer=data.tokenizer)
+        rows = distances.merge(mine, on=["skill", "case_id"], suffixes=("", "_own"))
+        curve = transfer.curve(rows, distance="distance", **how)
+        if rows_of(curve, "delta_slope")["estimate"].notna().any():
+            into.frames |= {"curve": curve, "distances": distances}
     tagged = mine["comprehension_dimension"].notna().any()
     into.add(
         "dimensions",

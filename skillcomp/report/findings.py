@@ -36,6 +36,7 @@ _LACKING = {
 _TOPICS = {
     "problems": "reading",
     "gap": "transfer",
+    "curve": "distance",
     "dimensions": "dimension",
     "effects": "structure",
     "explained": "structure",
@@ -90,7 +91,8 @@ def findings(
         - overall: :func:`skillcomp.deltas.paired` over all skills
         - placebo, previous: :func:`skillcomp.deltas.paired` by skill with ``reference="placebo"``
           or ``reference="previous"``
-        - gap: :func:`skillcomp.transfer.gap` over all skills
+        - gap: :func:`skillcomp.transfer.gap` over all skills; curve:
+          :func:`skillcomp.transfer.curve` over all skills
         - dimensions: :func:`skillcomp.deltas.paired` by ``comprehension_dimension``
         - effects: :func:`skillcomp.structure.factorial`; explained:
           :func:`skillcomp.structure.score_association`
@@ -115,11 +117,12 @@ def findings(
     -------
     pandas.DataFrame
         One row per sentence: topic (summary, skill, condition, placebo, reading, transfer,
-        dimension, price, structure, trigger, grader, drift, correction or limits), about (skill,
-        grader or condition; NaN if the sentence is not about a single one), verdict (of the skill;
-        NaN if the sentence gives none), sentence, why (the reasons for the verdict in one line; NaN
-        without a verdict). Sentences of the topics condition and placebo are about the other
-        conditions of a skill; those of the topic reading are about ``problems``.
+        distance, dimension, price, structure, trigger, grader, drift, correction or limits), about
+        (skill, grader or condition; NaN if the sentence is not about a single one), verdict (of the
+        skill; NaN if the sentence gives none), sentence, why (the reasons for the verdict in one
+        line; NaN without a verdict). Sentences of the topics condition and placebo are about the
+        other conditions of a skill; those of the topic distance are about ``curve``, and those of
+        the topic reading about ``problems``.
 
     Raises
     ------
@@ -148,13 +151,14 @@ def findings(
     parts = [] if decided is None else list(_parts_on_skills(decided, frames, missing))
     if decided is not None:  # an effect of the placebo by distance or dimension is not of interest
         conditions = main_rows(decided)["condition"]
-        for name in {"gap", "dimensions"} & {*frames}:
-            rows_of = frames[name]
-            if rows_of is not None:
-                frames[name] = rows_of[rows_of["condition"].isin(conditions)]
+        for name in ("gap", "curve", "dimensions"):
+            if (effects := frames.get(name)) is not None:
+                frames[name] = effects[effects["condition"].isin(conditions)]
     for name, topic in _TOPICS.items():
         if (frame := frames.get(name)) is not None:
             parts.append((topic, sentences_about(frame, name)))
+        elif name == "gap" and frames.get("curve") is not None:
+            continue  # the measured distance shows how far the skill reaches
         elif decided is not None and name in _LACKING and name not in missing:
             parts.append((topic, iter([Sentence(_LACKING[name])])))
     if decided is not None:

@@ -74,7 +74,6 @@ _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
-_GAP = "00-answer-gap"  # the file stem of the figure on near and far cases
 _AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
 _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
 # head of a column -> phrase of its cells
@@ -457,7 +456,15 @@ def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figur
         lead = "Change of near and of far cases, and far minus near."
         with style.use():
             drawn = plots.estimates(gap, y="measure", hue="condition", null=0, width="column")
-        figures.append(_saved_figure(drawn.figure, out / _GAP, fingerprint, lead, gap=gap))
+        figures.append(
+            _saved_figure(drawn.figure, out / "00-answer-gap", fingerprint, lead, gap=gap)
+        )
+    curve = result.frames.get("curve")
+    if curve is not None and result.cases is not None:
+        lead = "Change by the distance from the skill, with single cases; below, the pass rates."
+        with style.use():
+            fig = plots.transfer_curve(curve, result.cases.merge(result.frames["distances"])).figure
+        figures.append(_saved_figure(fig, out / "00-answer-curve", fingerprint, lead, curve=curve))
     return figures
 
 

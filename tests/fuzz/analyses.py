@@ -176,7 +176,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "deltas.pass_at_k": lambda f: sc.deltas.pass_at_k(f["outcomes"], k=1, by=GRADER),
     "deltas.pass_hat_k": lambda f: sc.deltas.pass_hat_k(f["outcomes"], k=1, by=GRADER),
     "transfer.gap": lambda f: sc.transfer.gap(f["outcomes"], by=GRADER),
-    "transfer.rates": lambda f: sc.transfer.rates(f["outcomes"], by=GRADER),
     "transfer.curve": lambda f: sc.transfer.curve(f["outcomes"], distance="n_checks", by=GRADER),
     "transfer.contrast": lambda f: sc.transfer.contrast(f["outcomes"], by=GRADER),
     "transfer.hedging": lambda f: sc.transfer.hedging(f["outcomes"], f["attempts"], by=GRADER),
