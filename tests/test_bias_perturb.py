@@ -156,7 +156,7 @@ def words(text: str) -> list[str]:
 
 
 def without_phrases(answer: str, kind: str) -> str:
-    for phrase in module._INSERTED.get(kind, ()):
+    for phrase in module.INSERTED.get(kind, ()):
         answer = answer.replace(phrase, "")
     return answer
 
@@ -195,8 +195,8 @@ def test_copies_of_the_pilot_have_the_words_of_their_originals(
 @given(st.text(max_size=80) | st.lists(LINE | st.text(max_size=12), max_size=12).map("\n".join))
 def test_no_copy_of_any_text_fails_the_check(answer: str) -> None:
     for kind in KINDS:
-        copy = module._CHANGES[kind](answer, len(answer))
-        assert module._keeps_words(answer, copy, kind)
+        copy = module.CHANGES[kind](answer, len(answer))
+        assert module.keeps_words(answer, copy, kind)
         if kind in FORMS[1:]:
             assert words(copy) == words(answer)
 
@@ -214,7 +214,7 @@ def test_no_copy_of_any_text_fails_the_check(answer: str) -> None:
 def test_a_copy_with_other_words_is_left_out_with_a_warning(
     copy: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(module._CHANGES, kind, lambda answer, seed: copy)
+    monkeypatch.setitem(module.CHANGES, kind, lambda answer, seed: copy)
     frame = attempts("It does not cost 2.5, says Ann.")
     with pytest.warns(sc.frames.FrameWarning, match="1 answer without a copy .* 'a0'"):
         assert sc.bias.perturb(frame, kind=kind).empty
@@ -222,7 +222,7 @@ def test_a_copy_with_other_words_is_left_out_with_a_warning(
 
 def test_an_inserted_without_question_is_no_negation() -> None:
     original = "It works. It stays, without a change."
-    assert module._keeps_words(
+    assert module.keeps_words(
         original, original.replace("ks.", "ks, without question."), "confident"
     )
 

@@ -556,7 +556,7 @@ _DISAPPROVALS = (
 _HEDGES = ("perhaps", "I think", "it seems", "probably")
 _BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
 # the English phrases that each kind inserts; kinds without any are for answers in any language
-_INSERTED: dict[str, tuple[str, ...]] = {
+INSERTED: dict[str, tuple[str, ...]] = {
     "pad": (*_OPENINGS, *_CLOSINGS),
     "hedge": tuple(f", {word}" for word in _HEDGES),
     "confident": tuple(f", {word}" for word in _BOOSTS),
@@ -693,13 +693,13 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
     >>> perturb(frame, kind="reorder")["answer"].tolist()
     ['It pays. It is safe.\n\n# Why\n\n- risk\n- cost']
     """
-    require_known("kind: found", kind, _CHANGES)
+    require_known("kind: found", kind, CHANGES)
     checked = check(attempts, "attempts")
     plain = checked["perturbation"].isna() & checked["source_attempt_id"].isna()
     frame = checked[plain & checked["answer"].notna()].reset_index(drop=True)
-    if kind in _INSERTED:
+    if kind in INSERTED:
         _require_english(frame, kind)
-    change = _CHANGES[kind]
+    change = CHANGES[kind]
     answers = [
         change(answer, zlib.crc32(name.encode()))
         for answer, name in zip(frame["answer"], frame["attempt_id"], strict=True)
@@ -713,7 +713,7 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
         **dict.fromkeys(_CALL_COLUMNS),
     )
     both = zip(frame["answer"], answers, strict=True)
-    keeps = pd.Series([_keeps_words(*two, kind) for two in both], index=frame.index, dtype=bool)
+    keeps = pd.Series([keeps_words(*two, kind) for two in both], index=frame.index, dtype=bool)
     if n_lost := int((~keeps).sum()):
         warnings.warn(
             f"bias.perturb: {plural(n_lost, 'answer')} without a copy of kind '{kind}': the "
@@ -802,7 +802,7 @@ def _require_english(frame: pd.DataFrame, kind: str) -> None:
     """Raise FrameError if answers are in a language for which there are no phrases to insert."""
     foreign = frame.loc[[not _is_english(answer) for answer in frame["answer"]], "attempt_id"]
     if len(foreign):
-        allowed = [name for name in _CHANGES if name not in _INSERTED]
+        allowed = [name for name in CHANGES if name not in INSERTED]
         raise FrameError(
             f"bias.perturb: kind '{kind}' inserts English phrases, and {len(foreign)} of "
             f"{plural(len(frame), 'answer')} are not in English; the first is of attempt "
@@ -819,11 +819,11 @@ def _is_english(answer: str) -> bool:
     return share_not_ascii(text) <= _MOST_NOT_ASCII and n_other <= max(n_english, 1)
 
 
-def _keeps_words(original: str, copy: str, kind: str) -> bool:
+def keeps_words(original: str, copy: str, kind: str) -> bool:
     """Return whether a copy has the words of its original, apart from the inserted phrases."""
     if kind == "identical":
         return copy == original
-    phrases = "|".join(map(re.escape, _INSERTED.get(kind, ()))) or "(?!)"
+    phrases = "|".join(map(re.escape, INSERTED.get(kind, ()))) or "(?!)"
     kept = [Counter(_TOKEN.findall(re.sub(phrases, "", text))) for text in (original, copy)]
     return kept[0] == kept[1]
 
@@ -946,7 +946,7 @@ def _paragraph_label(part: Part) -> str:
     return next((name for name, form in _PARAGRAPHS if form.match(part.text)), "")
 
 
-_CHANGES: dict[str, Callable[[str, int], str]] = {
+CHANGES: dict[str, Callable[[str, int], str]] = {
     "pad": _pad_answer,
     "hedge": _word_inserter(_HEDGES),
     "reorder": _reorder_answer,
