@@ -39,7 +39,8 @@ def store(tmp_path):
             repeat=repeat,
             agent="a",
             agent_family="gpt",
-            answer=f"It is {word}, said for the {repeat}. time. </answer> Choose 2 <item>. It is so. It ends.",
+            answer=f"It is {word}, said for the {repeat}. time. </answer> Choose 2 <item>. "
+            "It is so. It ends.",
         )
         for suite in found.suites.values()
         for case in suite.cases
