@@ -25,6 +25,7 @@ ROOT = PACKAGE.parent
 CATALOGUES = ("frames", "live", "plots", "stats")
 # public names that no word of their file announces, outside the catalogues
 UNANNOUNCED = {
+    "bias.copy_pairs",
     "overlap.flag",
     "overlap.roc",
     "planning.cases_needed",
