@@ -41,6 +41,12 @@ sc.plots.transfer_curve(sc.transfer.curve(measured, distance="distance"), of_cas
 # %% skillcomp.plots.dimensions
 sc.plots.dimensions(sc.deltas.rates(outcomes, by=["comprehension_dimension", "condition"]))
 
+# %% skillcomp.plots.datasheet
+graded = sc.frames.verdicts(store, round="all", perturbation="all")
+answers = sc.frames.attempts(store, perturbation="all")
+labels, pairs = sc.frames.gold(store, labeller="all"), sc.frames.pairwise(store)
+sc.plots.datasheet(sc.bias.datasheet(graded, answers, labels, pairs, cases=cases))
+
 # %% skillcomp.plots.facet
 rates = sc.deltas.rates(outcomes, by=["skill", "condition"])
 sc.plots.facet(rates, sc.plots.estimates, by="skill", y="condition", height=3.2)

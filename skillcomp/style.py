@@ -483,8 +483,11 @@ def _subject_of(fig: Figure) -> str:
     if len(set(descriptions)) == 1:
         return descriptions[0] + (f" ({', '.join(titles)})" if titles else "")
     if len(descriptions) == 2:
-        left, right = (text[:1].lower() + text[1:] for text in descriptions)
-        return f"Left: {left}; right: {right}"
+        first, second = (text[:1].lower() + text[1:] for text in descriptions)
+        spec = panels[0].get_subplotspec()
+        if spec is not None and spec.get_gridspec().ncols == 1:
+            return f"Above: {first}; below: {second}"
+        return f"Left: {first}; right: {second}"
     return "; ".join(dict.fromkeys(descriptions))
 
 

@@ -262,7 +262,7 @@ def estimators(**columns):
 def test_recommended_estimates_are_filled_and_the_key_says_so():
     ax = plots.corrected(estimators())
     assert legend_texts(ax) == ["naive", "prediction-powered (ppi)", "filled: recommended"]
-    hollow = np.vstack([line.get_xydata() for line in gids(ax, "not recommended")])
+    hollow = np.vstack([line.get_xydata() for line in gids(ax, "hollow")])
     assert sorted(hollow[:, 0]) == [0.25, 0.5]
     widths = {
         float(line.get_linewidths()[0]): len(line.get_segments()) for line in gids(ax, "interval")
@@ -275,6 +275,103 @@ def test_recommended_estimates_are_filled_and_the_key_says_so():
         assert legend_texts(plain) == ["naive", "prediction-powered (ppi)"]
     with pytest.raises(FrameError, match="column 'recommended': found 'maybe'"):
         plots.corrected(estimators(recommended="maybe"))
+
+
+# datasheet --------------------------------------------------------------------------------------
+
+SHEET = [  # property, condition, unit, and the estimate and `shown` of each judge
+    ("first wins", None, "percentage points", 0.0, (8.0, True), (3.0, False)),
+    ("own family", None, "percentage points", 0.0, (-5.0, False), None),
+    ("padded copy in pairs", None, "rate", 0.5, (0.1, True), None),
+    ("agreement with gold", None, "rate", NAN, (0.9, None), (0.95, None)),
+    ("false passes", "skill", "rate", NAN, (0.2, None), None),
+    ("false passes", "baseline", "rate", NAN, (0.3, None), None),
+    ("ties", None, "rate", NAN, None, None),
+]
+
+
+def sheet(*judges, **columns):
+    """Return a datasheet; judges after the first have no conditions where they have no estimate."""
+    rows = []
+    for i, judge in enumerate(judges):
+        for name, condition, unit, null, *cells in SHEET:
+            value, shown = cells[min(i, 1)] or (NAN, None)
+            half = 10.0 if unit == "percentage points" else 0.1
+            measured = np.isfinite(value)
+            rows.append(
+                {"grader": judge, "property": name, "condition": condition if measured else None,
+                 "unit": unit if measured else None, "estimate": value, "ci_low": value - half,
+                 "ci_high": value + half, "ci_level": 0.95, "n": 40.0 if measured else NAN,
+                 "shown": shown, "null": null if measured else NAN, "note": "not measured; give x"}
+            )  # fmt: skip
+    frame = pd.DataFrame(rows).drop_duplicates(["grader", "property", "condition"])
+    return frame.astype({"shown": "boolean", "condition": "str"}).assign(**columns)
+
+
+def test_a_datasheet_has_points_above_shares_with_the_judges_of_a_row_side_by_side():
+    ax = plots.datasheet(sheet("g1", "g2"))
+    points, shares, rest = ax.figure.axes
+    assert points is ax and points.get_xlabel() == "Difference (points), 95 % CI"
+    assert shares.get_xlabel() == "Share (%), 95 % CI"
+    assert ax.figure.get_figwidth() == style.WIDTHS["column"]
+    assert [t.replace("\n", " ") for t in ticks(points.yaxis)] == [
+        "first wins (n = 40)", "own family (n = 40)"]  # fmt: skip
+    assert [t.split("\n")[0] for t in ticks(shares.yaxis)] == [
+        "padded copy in pairs", "agreement with gold", "false passes, skill",
+        "false passes, baseline"]  # fmt: skip
+    marks = {name: at[:, 0].tolist() for name, at in drawn_points(points).items()}
+    assert marks == {"g1": [0.08, -0.05], "g2": pytest.approx([0.03, NAN], nan_ok=True)}
+    upper, lower = drawn_points(shares)["g1"][1, 1], drawn_points(shares)["g2"][1, 1]
+    assert round(upper) == round(lower) == 1 and upper < lower
+    looks = {(n.get_color(), n.get_marker()) for n in gids(ax, "estimate")}
+    assert len({c for c, _ in looks}) == len({m for _, m in looks}) == 2
+    (text,) = gids(rest, "note")
+    assert text.get_text() == "not measured: ties" and text.get_color() == style.GREY
+    (legend,) = ax.figure.legends
+    assert [t.get_text() for t in legend.get_texts()] == [
+        "g1", "g2", "hollow: no effect shown", "no effect"]  # fmt: skip
+    draw(ax)
+    assert legend.get_window_extent().x1 <= ax.figure.bbox.x1
+
+
+def test_a_datasheet_marks_what_is_shown_the_value_without_bias_and_what_was_not_measured():
+    points, shares, _ = plots.datasheet(sheet("g1", "g2")).figure.axes
+    hollow = sorted(x for at in drawn_points(points, "hollow").values() for x in at[:, 0])
+    assert hollow == [-0.05, 0.03] and not gids(shares, "hollow")
+    assert [line.get_xdata() for line in gids(points, "reference")] == [[0, 0]]
+    (half,) = gids(shares, "reference")  # only in the row of the wins
+    ends = [part.tolist() for part in half.get_segments() if len(part)]
+    assert ends == [[[0.5, -0.5], [0.5, 0.5]]]
+    assert [t.get_text() for t in gids(points, "note")] == ["not measured"]
+    lines = [round(t.get_position()[1]) for t in gids(shares, "note")]
+    assert lines == [0, 2, 3], "a judge without false passes lacks those of each condition"
+    assert not gids(points, "unknown") and not gids(shares, "unknown")
+    three = plots.datasheet(sheet("g1", "g2", "g3")).figure.axes[0]
+    assert len(gids(three, "note")) == 1  # once for both judges
+
+
+def test_a_datasheet_may_have_one_judge_one_kind_of_row_or_no_estimate(tmp_path):
+    frame = sheet("g1").query("property != 'ties'")
+    one = plots.datasheet(frame)
+    assert len(one.figure.axes) == 2 and len(gids(one, "interval")) == 2
+    style.save(one.figure, tmp_path / "one", data={"sheet": frame})
+    caption = (tmp_path / "one.txt").read_text()
+    assert caption.startswith("Above: difference (points) for each property and judge; below: sha")
+    alt = style.alt_text(one.figure, {})
+    assert "Difference (points), 95 % CI" in alt and "g1" in alt
+    shares = plots.datasheet(sheet("g1", "g2").query("unit == 'rate'"))
+    assert shares.get_xlabel().startswith("Share") and len(shares.figure.axes) == 1
+    for rows in (sheet("g1").query("property == 'ties'"), sheet("g1").iloc[:0]):
+        draw(plots.datasheet(rows))
+    by_two = sheet("g1", "g2")
+    by_two.insert(1, "agent", "a")
+    assert plots.datasheet(by_two).figure.legends[0].get_texts()[0].get_text() == "g1 · a"
+    with pytest.raises(FrameError, match="'g1' has several rows of the property 'first wins'"):
+        plots.datasheet(pd.concat([sheet("g1"), sheet("g1", study="b")]))
+    with pytest.raises(FrameError, match="found 7 levels"):
+        plots.datasheet(sheet(*"abcdefg"))
+    with pytest.raises(FrameError, match="no column 'null'"):
+        plots.datasheet(sheet("g1").drop(columns="null"))
 
 
 # threshold, roc, precision and recall -----------------------------------------------------------
@@ -623,6 +720,9 @@ def every_plot(text):
         "overlap": lambda: plots.overlap(two.assign(share=two["x"]), y="g"),
         "transfer": lambda: plots.transfer(near.assign(note=text)),
         "dimensions": lambda: plots.dimensions(cell, x="a", y="b"),
+        "datasheet": lambda: plots.datasheet(
+            sheet(text, "g2").assign(property=lambda rows: text + rows["property"])
+        ),
         "power": lambda: plots.power(two, x="x", y="y", hue="g"),
         "facet": lambda: plots.facet(two, plots.power, by="g", x="x", y="y")[1][0],
     }

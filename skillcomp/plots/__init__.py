@@ -12,6 +12,7 @@ Estimates with intervals (forest)
 Grids of cells and panels, and single cases (grids)
     cases : intervals, and below each of them the deltas of its cases
     case_map : pass rate of each case under each condition
+    datasheet : properties of judges, in a column of a paper
     dimensions : heat map of dimensions and conditions
     facet : any of these plots, one panel per level of a column
 

@@ -10,5 +10,6 @@ from .forest import ranks as ranks
 from .forest import transfer as transfer
 from .grids import case_map as case_map
 from .grids import cases as cases
+from .grids import datasheet as datasheet
 from .grids import dimensions as dimensions
 from .grids import facet as facet

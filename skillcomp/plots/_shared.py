@@ -217,7 +217,7 @@ def numbered(texts: Sequence[str]) -> list[str]:
 def why_unknown(note: object) -> str:
     """Return the text to draw in place of a missing estimate: "undefined" and the row's note."""
     reason = "" if note is None else str(note).strip()
-    if reason.lower().startswith(("not identified", "undefined")):
+    if reason.lower().startswith(("not identified", "not measured", "undefined")):
         return reason
     return f"undefined: {reason}" if reason else "undefined"
 
@@ -300,7 +300,7 @@ def whole_steps(axis: Axis, at: Floats) -> None:
 def wrapped(text: str, inches: float) -> str:
     """Wrap a label so that its lines fit along an axis of the length `inches`.
 
-    "95 % CI" stays on one line.
+    "95 % CI" stays on one line, and so does other text with no-break spaces.
     """
     width = max(int(inches * 72 / (LABEL_SIZE * _CHARACTER)), 14)
     lines = text.replace(" % CI", "\N{NO-BREAK SPACE}%\N{NO-BREAK SPACE}CI").split("\n")

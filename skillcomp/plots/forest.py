@@ -34,8 +34,19 @@ from skillcomp.plots._shared import (
     values,
     why_unknown,
 )
-from skillcomp.style import CATEGORIES, INK, TICK_SIZE, VERDICT_LOOKS, Look, grow, plain, quantity
+from skillcomp.style import (
+    CATEGORIES,
+    GREY,
+    INK,
+    TICK_SIZE,
+    VERDICT_LOOKS,
+    Look,
+    grow,
+    plain,
+    quantity,
+)
 
+NOT_MEASURED = "not measured"
 _LINE = 0.17  # Height in inches of a row with text of 7 points.
 _MARGIN = 0.85  # Height in inches of the axis, the axis label and the legend together.
 # An estimator of skillcomp.correction has the same look in every figure.
@@ -163,12 +174,13 @@ def draw_estimates(
     where: str = "plots.estimates",
     fixed: Mapping[Any, Look] | None = None,
     filled: draw.Bools | None = None,
+    room: float | None = None,
 ) -> Forest:
     """Draw a forest without its legend.
 
     `lane` is the height in inches per interval. `fixed` has the looks of levels that are the same
     in every figure. Points for which `filled` is False are hollow; if it is None, those without an
-    interval.
+    interval. The labels of rows are wrapped at `room` inches.
     """
     require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
     if hue is None and "condition" in frame.columns and "condition" not in names:
@@ -199,7 +211,7 @@ def draw_estimates(
     bare = np.isnan(low) | np.isnan(high)
     hollow, widths, gid = bare, (1.1, 1.1), "no interval"
     if filled is not None:
-        hollow, widths, gid = ~filled, (1.8, 0.8), "not recommended"
+        hollow, widths, gid = ~filled, (1.8, 0.8), "hollow"
     entries = []
     for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
@@ -217,7 +229,7 @@ def draw_estimates(
         entries.append(("filled: recommended", marker(Look(INK, "o"), line="-")))
     elif filled is None and (bare & np.isfinite(value)).any():
         entries.append(("hollow: no interval", marker(Look(INK, "o"), hollow=True)))
-    longest = _name_rows(ax, frame, lines, heads, places, hues, len(look_of))
+    longest = _name_rows(ax, frame, lines, heads, places, hues, len(look_of), room)
     space = characters(ax) - longest - 8
     marks = list(look_of.values())
     _write_notes(ax, frame, at, value, [marks[i] for i in hues], space)
@@ -421,16 +433,25 @@ def _end_at_edge(ax: Axes, at: Floats, estimates: Estimates, null: float | None)
 def _write_notes(
     ax: Axes, frame: pd.DataFrame, at: Floats, value: Floats, look: list[Look], space: int
 ) -> None:
-    """Where an estimate is missing, write the reason in place of its point."""
+    """Where an estimate is missing, write the reason in place of its point.
+
+    "not measured" is grey, has no mark, and is written once per line.
+    """
     across = ax.get_yaxis_transform()
-    notes = values(frame, "note")
-    for row in np.flatnonzero(~np.isfinite(value)):
-        mark = look[int(row)]
-        draw.points(
-            ax, [0.02], [at[row]], mark, hollow=True, gid="unknown", transform=across, clip_on=False
-        )
-        text = plain(why_unknown(notes[row]), width=max(space, len("undefined")))
+    notes, lines = values(frame, "note"), np.round(at)
+    width = max(space, len(NOT_MEASURED))
+    rows = np.flatnonzero(~np.isfinite(value))
+    texts = {row: plain(why_unknown(notes[row]), width=width) for row in rows}
+    for row, text in texts.items():
+        quiet = text.startswith(NOT_MEASURED)
+        alike = [r for r in rows if lines[r] == lines[row] and texts[r] == text]
+        if quiet and row != alike[len(alike) // 2]:  # once per line
+            continue
+        if not quiet:
+            mark: dict[str, Any] = {"transform": across, "clip_on": False, "gid": "unknown"}
+            draw.points(ax, [0.02], [at[row]], look[row], hollow=True, **mark)
         written = text_on_box(ax, 0.05, at[row], text, pad=0.5, transform=across, gid="note")
+        written.set_color(GREY if quiet else "black")
         # A long note must not make the axes narrower, so leave it out of the layout.
         written.set(va="center_baseline", in_layout=False, zorder=1.5)
 
@@ -443,6 +464,7 @@ def _name_rows(
     places: Floats,
     rank: Any,
     n_levels: int,
+    wrap: float | None,
 ) -> int:
     """Label the lines with their names and n; return the length of the longest text line."""
     counts, clusters = (numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
@@ -456,7 +478,12 @@ def _name_rows(
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
             count = " to ".join(number_text(float(n)) for n in ends)
-        texts.append(f"{name}{between}(n = {count})" if count else name)
+        size = f"(n = {count})" if count else ""
+        if wrap is None:
+            texts.append(f"{name}{between}{size}" if count else name)
+        else:
+            kept = size.replace(" ", "\N{NO-BREAK SPACE}")
+            texts.append(draw.wrapped(f"{name} {kept}", wrap))
     labels = ["" if i in heads else text for i, text in enumerate(texts)]
     longest = draw.label_rows(ax, labels, separated=n_levels > 1)
     for i in heads:

@@ -31,8 +31,18 @@ from skillcomp.plots._shared import (
     positions,
     require,
 )
-from skillcomp.plots.forest import draw_estimates
-from skillcomp.style import DIFFERENCES, GREY, INK, RATES, TICK_SIZE, Look, figure, name_artist
+from skillcomp.plots.forest import NOT_MEASURED, draw_estimates
+from skillcomp.style import (
+    DIFFERENCES,
+    GREY,
+    INK,
+    RATES,
+    TICK_SIZE,
+    Look,
+    figure,
+    name_artist,
+    plain,
+)
 
 _HATCH: Any = {"facecolor": "white", "edgecolor": LINE_GREY, "hatch": "////", "linewidth": 0.4}
 _MOST_COLUMNS = 5  # maximum number of columns of a legend
@@ -205,6 +215,105 @@ def facet(
         ax.remove()
     _share_legend(fig, flat[: len(panels)])
     return fig, flat[: len(panels)]
+
+
+def datasheet(frame: pd.DataFrame) -> Axes:
+    """Draw the datasheet of one judge, or of several side by side, as wide as a column of a paper.
+
+    A panel shows the differences, in points, and a panel below it the shares, in percent. A grey
+    line marks the value of a judge without bias, in the rows that have one. Colour and marker show
+    the judge. A point is hollow if the row does not show a bias; rows without a test are filled. In
+    the row of a property that only some judges have, "not measured" is written for the others.
+    Properties that no judge has are listed at the end.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The result of :func:`skillcomp.bias.datasheet`, drawn in the order of its rows. The columns
+        before ``property`` identify a judge; at most six judges.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The uppermost axes; ``ax.figure.axes`` has all.
+
+    Raises
+    ------
+    FrameError
+        If a column is missing, if a judge has two rows of one property and condition, or if there
+        are more than six judges.
+
+    See Also
+    --------
+    skillcomp.bias.datasheet
+    """
+    where = "plots.datasheet"
+    require(frame, ["property", "condition", "unit", "estimate", "shown", "null"], where)
+    judges = frame.iloc[:, : list(frame.columns).index("property")].itertuples(index=False)
+    measured = frame.dropna(subset="estimate").drop_duplicates(["property", "condition"])
+    conditions = measured.groupby("property")["condition"].agg(list)
+    rows = frame.assign(
+        judge=[" · ".join(map(str, judge)) for judge in judges],
+        # a judge without estimates has one row of a property, and others one per condition
+        condition=frame["condition"].astype(object).fillna(frame["property"].map(conditions)),
+        filled=frame["shown"].ne(False).fillna(True).astype(bool),
+        note=NOT_MEASURED,
+    ).explode("condition", ignore_index=True)
+    rows["property"] += (", " + rows["condition"].astype("str")).fillna("")
+    if (twice := rows.duplicated(["judge", "property"])).any():
+        raise FrameError(
+            f"{where}: the judge {rows['judge'][twice].iloc[0]!r} has several rows of the property "
+            f"{rows['property'][twice].iloc[0]!r}. Columns before 'property' identify a judge: put "
+            "the column in which the rows differ there."
+        )
+    rows.loc[rows["unit"].eq("percentage points"), ["estimate", "ci_low", "ci_high"]] /= 100
+    units = rows["unit"].replace("percentage points", "points").where(rows["estimate"].notna())
+    units = units.fillna(units.groupby(rows["property"]).transform("first"))
+    panels = list(rows.groupby(units))
+    missing = [plain(name, width=36) for name in rows["property"][units.isna()].unique()]
+    text = f"{NOT_MEASURED}: {'; '.join(missing)}"
+    paragraph = textwrap.fill(text, 58)
+    look_of = draw.hue_looks(rows, "judge")[1]
+    entries = [(level, draw.marker(look, line="-")) for level, look in look_of.items()]
+    if not rows["filled"].all():
+        entries.append(("hollow: no effect shown", draw.marker(Look(INK, "o"), hollow=True)))
+    if rows["null"].notna().any():
+        entries.append(("no effect", draw.marker(Look(LINE_GREY, "|"), markersize=8)))
+    line = max(0.12 * len(look_of), 0.24) + 0.06
+    heights = [part["property"].nunique() * line for _, part in panels]
+    heights.append(0.12 * paragraph.count("\n") + 0.2)
+    height = sum(heights) + 0.45 * len(panels) + 0.14 * len(entries)
+    fig, axes = figure("column", nrows=len(heights), height=max(1.0, min(height, 9.0)))
+    *upper, last = np.atleast_1d(axes)
+    last.get_gridspec().set_height_ratios(heights)
+    for ax, (unit, part) in zip(upper, panels, strict=True):
+        forest = draw_estimates(
+            part.assign(unit=unit),
+            ["property"],
+            "judge",
+            label=f"Share (%){draw.level_text(part)}" if unit == "rate" else None,
+            ax=ax,
+            where=where,
+            fixed=look_of,
+            filled=part["filled"].to_numpy(),
+            room=1.62,
+        )
+        if unit == "rate":
+            at = np.round(forest.at)
+            null = ax.vlines(part["null"], at - 0.5, at + 0.5, color=LINE_GREY, linewidth=0.8)
+            null.set(gid="reference", zorder=1)
+            ax.set_xlim(-0.02, 1.02)
+        describe_axes(ax, forest.text)
+    draw.legend(last, entries)
+    _share_legend(fig, [last])
+    last.axis("off")
+    across = blended_transform_factory(fig.transFigure, last.transAxes)
+    note = last.text(0.02, 0.5, paragraph, size=TICK_SIZE, color=GREY, transform=across)
+    note.set(va="center", gid="note", in_layout=False)
+    describe_axes(last, text)
+    if panels and not missing:
+        last.remove()
+    return fig.axes[0]
 
 
 def _heat_map(
