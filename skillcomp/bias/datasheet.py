@@ -23,14 +23,13 @@ from skillcomp.frames.estimates import (
     ordered,
     prepared,
     refuse_names,
-    rows_of_group,
     sorted_by,
     with_adjusted_p,
 )
 from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import agreement, consistency
 from skillcomp.reliability.grader_drift_and_contrast import drift
-from skillcomp.stats.results import NAN, Fields, join_notes
+from skillcomp.stats.results import Fields
 
 ORIGINAL = "original"  # agent of the original answers in pairs of originals with copies
 _WHAT = "bias.datasheet"
@@ -122,7 +121,97 @@ def datasheet(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """DOC"""
+    """Estimate each known property of a judge, or name the call that would measure it.
+
+    The rows are those of :func:`position`, :func:`win_rates`, :func:`perturbed` and :func:`audit`,
+    and of :func:`skillcomp.reliability.agreement`, :func:`skillcomp.reliability.consistency` and
+    :func:`skillcomp.reliability.drift`. Use these functions for details, such as counts.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame, optional
+        A verdicts frame of judges of single answers, with all versions and rounds, and with the
+        verdicts on copies (``perturbation="all"``). Answers of all agents are pooled, unless `by`
+        names ``"agent"``.
+    attempts : pandas.DataFrame, optional
+        The attempts of the verdicts and of the pairs, including copies. Required for copies,
+        length and family.
+    gold : pandas.DataFrame, optional
+        A gold frame. With the labels of every labeller (``labeller="all"``), it also gives the
+        agreement of labellers, the ceiling for a judge.
+    pairwise : pandas.DataFrame, optional
+        A pairwise frame of judges of pairs. Pairs of an answer with its copy have attempts with the
+        agent ``original``, and the kind of the copy as the other agent.
+    by : str or sequence of str, default ("grader",)
+        Columns that identify a judge; not ``"grader_version"`` or ``"round"``, which are compared.
+    cases : pandas.DataFrame, optional
+        A cases frame; linked cases, such as a contrast pair, then form one cluster.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per judge and property:
+
+        - property: the name of the property. ``, in pairs`` follows if it was measured in pairs.
+          Without a gold winner, length and family begin with ``preference:``, because the longer
+          answer may be the better one.
+        - condition: the condition of the answers. Only for false passes and false fails.
+        - the estimates columns. Estimate, interval and ``method`` are those of the analysis.
+          Estimates are in percentage points for the place, copies graded alone, length and family;
+          in points for the change between versions; otherwise they are rates. ``n`` counts cases
+          (linked cases count once). ``p_adjusted`` is adjusted by Holm over all rows of the judge
+          that have a ``null``, and ``shown`` follows from it and the interval. Both are NA in other
+          rows.
+        - null: the value of an unbiased judge, 0 or, for a share of wins, 0.5. NaN for agreement,
+          ties and error rates.
+
+        A property without data has a row with NaN. Its note begins with "not measured", gives the
+        reason if the analysis has one, and ends with the data or the call that would measure it.
+
+    Raises
+    ------
+    FrameError
+        If there are neither verdicts nor pairwise judgements, a frame breaks its contract, several
+        judges would be pooled, or `by` names a column of the result.
+
+    See Also
+    --------
+    audit : All effects of features, with the leniency under each condition.
+
+    Notes
+    -----
+    The newest version of each grader counts, and its first round: that graded last by
+    ``graded_at`` or, without times, the one of the last row. The rounds of the newest version are
+    compared for the agreement with itself, and the two newest versions, in their first rounds and
+    on the same answers, for the change.
+
+    Intervals take cases as clusters, and cases as independent of each other. The adjustment holds
+    for one judge: with many judges, some will show a bias by chance. A copy changes only the form,
+    the tone or the framing of an answer, so its effect is one of the judge; length and family
+    are associations among answers that also differ in other ways. A bias that is not shown is not
+    excluded: the interval gives the size that may have been missed.
+
+    References
+    ----------
+    Zheng et al. 2023, arXiv:2306.05685; Wataoka et al. 2024, arXiv:2410.21819.
+
+    Examples
+    --------
+    A judge compares ten answers with themselves. The answer shown first wins nine times.
+
+    >>> import pandas as pd
+    >>> import skillcomp as sc
+    >>> pairs = pd.DataFrame({"case_id": [f"s/{i}" for i in range(10)], "grader": "j",
+    ...     "first": [f"a{i}" for i in range(10)], "winner_position": [1] * 9 + [2]})
+    >>> sheet = datasheet(pairwise=pairs.assign(second=pairs["first"]))
+    >>> sheet[["property", "estimate", "null", "shown"]].head(3)
+                            property  estimate  null  shown
+    0        ties, identical answers       0.0   NaN   <NA>
+    1  first wins, identical answers       0.9   0.5   True
+    2              first answer wins      80.0   0.0   True
+    """
     names = listed(by)
     check_settings(_WHAT, ci_level)
     if verdicts is None and pairwise is None:
@@ -136,49 +225,51 @@ def datasheet(
     graded, judged = (
         empty(kind)
         if frame is None
-        else prepared(
-            frame, kind, names, _WHAT, compared=["grader_version", "round"], copies=False
-        )
+        else prepared(frame, kind, names, _WHAT, compared=["grader_version", "round"], copies=False)
         for frame, kind in ((verdicts, "verdicts"), (pairwise, "pairwise"))
     )
     if verdicts is not None and "agent" not in names:
         graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
-    sources = _sources(graded, attempts, gold, judged, names, cases=cases, ci_level=ci_level)
+    results = _results(graded, attempts, gold, judged, names, cases=cases, ci_level=ci_level)
+    lines = {name: _records(result) for name, result in results.items()}
     judges = pd.concat([frame.reindex(columns=names) for frame in (graded, judged)])
     rows = [
         line | judge
-        for judge, _ in groups(judges, names)
+        for judge in _records(judges.drop_duplicates()) or [{}]
         for name, about in _PROPERTIES.items()
-        for line in _rows_of_property(sources, judge, name, about)
+        for line in _rows_of_property(lines, judge, name, about)
     ]
-    columns = [*names, "property", "condition"]
-    sheet = estimates(rows, by=columns, extra=["null"]).fillna({"ci_level": ci_level})
+    sheet = estimates(rows, by=[*names, "property", "condition"], extra=["null"])
+    sheet = sheet.fillna({"ci_level": ci_level})
     null = pd.Series(null_values(sheet), sheet.index).where(sheet["p_value"].notna())
     return with_adjusted_p(sheet.assign(null=null), names)
 
 
+def _records(frame: pd.DataFrame) -> list[Fields]:
+    """Return the rows as dictionaries; missing values are None, which equal each other."""
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
 def _rows_of_property(
-    sources: dict[str, pd.DataFrame], judge: Fields, name: str, about: _Property
+    lines: dict[str, list[Fields]], judge: Fields, name: str, about: _Property
 ) -> Iterator[Fields]:
     """Yield the rows of a property of a judge; if no analysis has one, a row without a value."""
-    lines = [
+    own = [
         line
-        for source, values in about.rows.items()
-        if source in sources
-        for line in rows_of_group(sources[source], judge | values).to_dict("records")
+        for analysis, values in about.rows.items()
+        for line in lines.get(analysis, ())
+        if (judge | values).items() <= line.items()
     ]
-    for line in lines or [{"note": "", "estimate": NAN, "n": NAN, "n_clusters": NAN}]:
-        n, note = line["n_clusters"], line["note"]
-        if pd.isna(line["estimate"]):
+    for line in own or [dict.fromkeys(("estimate", "note", "measure", "n", "n_clusters"))]:
+        n, note = line["n_clusters"] or line["n"], line["note"]
+        if line["estimate"] is None:
             why = f"{NOT_MEASURED}: {note}" if note else NOT_MEASURED
-            note = join_notes(why, f"to measure it, {about.needed}")
-        elif pd.isna(n):
-            n = line["n"]
-        words = _IN_PAIRS.get(line.get("measure"), "{}").format(name)
+            n, note = None, f"{why}; to measure it, {about.needed}"
+        words = _IN_PAIRS.get(line["measure"], "{}").format(name)
         yield line | {"property": words, "n": n, "note": note}
 
 
-def _sources(
+def _results(
     graded: pd.DataFrame,
     attempts: pd.DataFrame | None,
     gold: pd.DataFrame | None,
@@ -187,7 +278,7 @@ def _sources(
     **how: Any,
 ) -> dict[str, pd.DataFrame]:
     """Return the results of the analyses that the data allow, by the name of the analysis."""
-    sources: dict[str, pd.DataFrame] = {}
+    results: dict[str, pd.DataFrame] = {}
     by_judge: Fields = {"by": names, **how}
     first, changes, rounds = [graded.head(0)], [], [graded.head(0)]
     for judge, versions in _versions(graded, names):
@@ -200,25 +291,27 @@ def _sources(
     newest = pd.concat(first)
     plain = _originals(newest)
     if changes:
-        sources["drift"] = pd.concat(changes)
+        results["drift"] = pd.concat(changes)
     if len(plain):
-        sources["consistency"] = consistency(pd.concat(rounds), **by_judge)
+        results["consistency"] = consistency(pd.concat(rounds), **by_judge)
     if len(plain) and gold is not None:
-        sources["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, **by_judge)
+        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, **by_judge)
         conditions: Fields = by_judge | {"by": [*names, "condition"]}
-        sources["errors"] = agreement(plain, gold, quantities=_RATES, **conditions)
+        results["errors"] = agreement(plain, gold, quantities=_RATES, **conditions)
     if len(judged):
         judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
-        sources["position"] = position(judged, **by_judge)
+        results["position"] = position(judged, **by_judge)
     if attempts is None:
-        return sources
+        return results
     if len(newest):
-        sources["perturbed"] = perturbed(newest, attempts, **by_judge)
-    known = known_attempts(judged[["first", "second"]].melt(value_name="attempt_id"), attempts, _WHAT)
+        results["perturbed"] = perturbed(newest, attempts, **by_judge)
+    known = known_attempts(
+        judged[["first", "second"]].melt(value_name="attempt_id"), attempts, _WHAT
+    )
     originals = known.loc[known["agent"].eq(ORIGINAL), "attempt_id"]
     of_copies = judged[["first", "second"]].isin([*originals]).any(axis=1)
     if of_copies.any():
-        sources["win_rates"] = win_rates(
+        results["win_rates"] = win_rates(
             judged[of_copies], attempts, reference=ORIGINAL, **by_judge
         )
     judged = judged[~of_copies]
@@ -226,7 +319,7 @@ def _sources(
         plain = plain[~compare_answers(plain, known)]
     if len(plain) or len(judged):
         used = {*plain["attempt_id"], *judged["first"], *judged["second"]}
-        sources["audit"] = audit(
+        results["audit"] = audit(
             plain,
             known[known["attempt_id"].isin(used)],
             empty("gold") if gold is None else gold,
@@ -234,7 +327,7 @@ def _sources(
             reference=next(iter(ordered(plain["condition"])), "baseline"),
             **by_judge,
         )
-    return sources
+    return results
 
 
 def _originals(verdicts: pd.DataFrame) -> pd.DataFrame:
