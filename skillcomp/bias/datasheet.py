@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from skillcomp.bias.audit import audit
+from skillcomp.bias.audit import audit, with_families
 from skillcomp.bias.features_and_perturbations import known_attempts, perturbed
 from skillcomp.bias.position_and_win_rates import position, win_rates
 from skillcomp.errors import FrameError
@@ -82,8 +82,8 @@ _PROPERTIES = {
         {"audit": {"bias": "verbosity"}},
     ),
     "own family": _Property(
-        "give verdicts= and gold=, or pairwise=, on answers of several model families, named by "
-        "grader_family= and agent_family= of from_frame",
+        "give verdicts= and gold=, or pairwise=, on answers of several model families, and name "
+        "the families in families=",
         {"audit": {"bias": "model family"}},
     ),
     "agreement with gold": _Property("give gold=", {"agreement": {"measure": _AGREEMENT[0]}}),
@@ -118,6 +118,7 @@ def datasheet(
     pairwise: pd.DataFrame | None = None,
     *,
     by: By = ("grader",),
+    families: Mapping[str, str] | None = None,
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -144,6 +145,8 @@ def datasheet(
         agent ``original``, and the kind of the copy as the other agent.
     by : str or sequence of str, default ("grader",)
         Columns that identify a judge; not ``"grader_version"`` or ``"round"``, which are compared.
+    families : mapping of str to str, optional
+        The model family of judges and agents by their names, as in :func:`audit`.
     cases : pandas.DataFrame, optional
         A cases frame; linked cases, such as a contrast pair, then form one cluster.
     ci_level : float, default 0.95
@@ -230,7 +233,9 @@ def datasheet(
     )
     if verdicts is not None and "agent" not in names:
         graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
-    results = _results(graded, attempts, gold, judged, names, cases=cases, ci_level=ci_level)
+    results = _results(
+        graded, attempts, gold, judged, names, families, cases=cases, ci_level=ci_level
+    )
     lines = {name: _records(result) for name, result in results.items()}
     judges = pd.concat([frame.reindex(columns=names) for frame in (graded, judged)])
     rows = [
@@ -275,6 +280,7 @@ def _results(
     gold: pd.DataFrame | None,
     judged: pd.DataFrame,
     names: list[str],
+    families: Mapping[str, str] | None,
     **how: Any,
 ) -> dict[str, pd.DataFrame]:
     """Return the results of the analyses that the data allow, by the name of the analysis."""
@@ -305,9 +311,10 @@ def _results(
         return results
     if len(newest):
         results["perturbed"] = perturbed(newest, attempts, **by_judge)
-    known = known_attempts(
-        judged[["first", "second"]].melt(value_name="attempt_id"), attempts, _WHAT
-    )
+    ids = judged[["first", "second"]].melt(value_name="attempt_id")
+    known = known_attempts(ids, attempts, _WHAT)
+    if families is not None:
+        plain, known, judged = with_families(plain, known, judged, families, _WHAT)
     originals = known.loc[known["agent"].eq(ORIGINAL), "attempt_id"]
     of_copies = judged[["first", "second"]].isin([*originals]).any(axis=1)
     if of_copies.any():
