@@ -56,10 +56,10 @@ _COPIES = {
 }
 _IDENTICAL = "give pairwise= with the pairs of bias.copy_pairs(attempts, kind='identical')"
 _PROPERTIES = {
-    "ties, identical answers": _Property(
+    "ties of identical answers": _Property(
         _IDENTICAL, {"position": {"measure": "ties_if_identical"}}
     ),
-    "first wins, identical answers": _Property(
+    "first of identical answers wins": _Property(
         _IDENTICAL, {"position": {"measure": "first_wins_if_identical"}}
     ),
     "first answer wins": _Property(
@@ -77,7 +77,7 @@ _PROPERTIES = {
         )
         for kind, words in _COPIES.items()
     },
-    "length, per doubling": _Property(
+    "length per doubling": _Property(
         "give verdicts= and gold=, or pairwise=, on answers of different lengths",
         {"audit": {"bias": "verbosity"}},
     ),
@@ -107,8 +107,8 @@ _PROPERTIES = {
     ),
 }
 # measure -> how it changes the name of the property
-_IN_PAIRS = dict.fromkeys(("win_rate", "pair_effect_points"), "{}, in pairs")
-_IN_PAIRS["pair_preference_points"] = "preference: {}"
+_IN_PAIRS = dict.fromkeys(("win_rate", "pair_effect_points"), "{} in pairs")
+_IN_PAIRS["pair_preference_points"] = "preference for {}"
 
 
 def datasheet(
@@ -157,8 +157,8 @@ def datasheet(
     pandas.DataFrame
         One row per judge and property:
 
-        - property: the name of the property. ``, in pairs`` follows if it was measured in pairs.
-          Without a gold winner, length and family begin with ``preference:``, because the longer
+        - property: the name of the property. ``in pairs`` follows if it was measured in pairs.
+          Without a gold winner, length and family begin with ``preference for``, because the longer
           answer may be the better one.
         - condition: the condition of the answers. Only for false passes and false fails.
         - the estimates columns. Estimate, interval and ``method`` are those of the analysis.
@@ -210,10 +210,10 @@ def datasheet(
     ...     "first": [f"a{i}" for i in range(10)], "winner_position": [1] * 9 + [2]})
     >>> sheet = datasheet(pairwise=pairs.assign(second=pairs["first"]))
     >>> sheet[["property", "estimate", "null", "shown"]].head(3)
-                            property  estimate  null  shown
-    0        ties, identical answers       0.0   NaN   <NA>
-    1  first wins, identical answers       0.9   0.5   True
-    2              first answer wins      80.0   0.0   True
+                              property  estimate  null  shown
+    0        ties of identical answers       0.0   NaN   <NA>
+    1  first of identical answers wins       0.9   0.5   True
+    2                first answer wins      80.0   0.0   True
     """
     names = listed(by)
     check_settings(_WHAT, ci_level)
