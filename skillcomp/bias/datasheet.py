@@ -12,6 +12,7 @@ from skillcomp.bias.features_and_perturbations import known_attempts, perturbed
 from skillcomp.bias.position_and_win_rates import position, win_rates
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import empty
+from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -31,7 +32,6 @@ from skillcomp.reliability.grader_agreement_and_consistency import agreement, co
 from skillcomp.reliability.grader_drift_and_contrast import drift
 from skillcomp.stats.results import Fields
 
-ORIGINAL = "original"  # agent of the original answers in pairs of originals with copies
 _WHAT = "bias.datasheet"
 _RATES = ["false_passes", "false_fails"]
 _AGREEMENT = ["raw_agreement", "ceiling_raw_agreement"]
@@ -160,7 +160,8 @@ def datasheet(
         - property: the name of the property. ``in pairs`` follows if it was measured in pairs.
           Without a gold winner, length and family begin with ``preference for``, because the longer
           answer may be the better one.
-        - condition: the condition of the answers. Only for false passes and false fails.
+        - condition: the condition of the answers. Only for false passes and false fails, and if there
+          are several.
         - the estimates columns. Estimate, interval and ``method`` are those of the analysis.
           Estimates are in percentage points for the place, copies graded alone, length and family;
           in points for the change between versions; otherwise they are rates. ``n`` counts cases
@@ -302,24 +303,32 @@ def _results(
         results["consistency"] = consistency(pd.concat(rounds), **by_judge)
     if len(plain) and gold is not None:
         results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, **by_judge)
-        conditions: Fields = by_judge | {"by": [*names, "condition"]}
-        results["errors"] = agreement(plain, gold, quantities=_RATES, **conditions)
+        several = ["condition"] if plain["condition"].nunique() > 1 else []
+        results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*names, *several], **how)
     if len(judged):
         judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
+    if attempts is not None:
+        ids = judged[["first", "second"]].melt(value_name="attempt_id")
+        known = known_attempts(ids, attempts, _WHAT).set_index("attempt_id", drop=False)
+        is_identical = known["perturbation"].eq("identical")
+        source = known.loc[is_identical, "source_attempt_id"]
+        for side in ("first", "second", "winner"):
+            judged[side] = judged[side].map(source).fillna(judged[side])
+    if len(judged):
         results["position"] = position(judged, **by_judge)
     if attempts is None:
         return results
     if len(newest):
         results["perturbed"] = perturbed(newest, attempts, **by_judge)
-    ids = judged[["first", "second"]].melt(value_name="attempt_id")
-    known = known_attempts(ids, attempts, _WHAT)
     if families is not None:
         plain, known, judged = with_families(plain, known, judged, families, _WHAT)
-    originals = known.loc[known["agent"].eq(ORIGINAL), "attempt_id"]
-    of_copies = judged[["first", "second"]].isin([*originals]).any(axis=1)
+    agent = known["agent"].where(known["agent"].isin([ORIGINAL, *_COPIES]))
+    known = known.assign(_form=agent.fillna(known["perturbation"]).fillna(ORIGINAL))
+    is_first, is_second = (judged[s].map(known["_form"]).eq(ORIGINAL) for s in ("first", "second"))
+    of_copies = is_first ^ is_second
     if of_copies.any():
         results["win_rates"] = win_rates(
-            judged[of_copies], attempts, reference=ORIGINAL, **by_judge
+            judged[of_copies], known, sides="_form", reference=ORIGINAL, **by_judge
         )
     judged = judged[~of_copies]
     if len(judged):  # audit takes verdicts on pairs from the pairs
