@@ -160,7 +160,7 @@ def datasheet(
         - property: the name of the property. ``in pairs`` follows if it was measured in pairs.
           Without a gold winner, length and family begin with ``preference for``, because the longer
           answer may be the better one.
-        - condition: the condition of the answers. Only for false passes and false fails, and if there
+        - condition: the condition of the answers. Only for false passes and false fails, if there
           are several.
         - the estimates columns. Estimate, interval and ``method`` are those of the analysis.
           Estimates are in percentage points for the place, copies graded alone, length and family;
