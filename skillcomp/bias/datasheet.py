@@ -311,9 +311,9 @@ def _results(
         ids = judged[["first", "second"]].melt(value_name="attempt_id")
         known = known_attempts(ids, attempts, _WHAT).set_index("attempt_id", drop=False)
         is_identical = known["perturbation"].eq("identical")
-        source = known.loc[is_identical, "source_attempt_id"]
+        same = known.loc[is_identical, "source_attempt_id"].to_dict()
         for side in ("first", "second", "winner"):
-            judged[side] = judged[side].map(source).fillna(judged[side])
+            judged[side] = judged[side].replace(same)
     if len(judged):
         results["position"] = position(judged, **by_judge)
     if attempts is None:
