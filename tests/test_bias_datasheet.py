@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::skillcomp.frames.FrameWarning")
 SAME = ["estimate", "ci_low", "ci_high", "method"]
 WINS = {"pad": 0.1, "bullets": 0.8, "confident": 0.6}
 NOT_MEASURED = "not measured"
+TABLE = ["grader", "property", "condition", "unit", "estimate", "ci_low", "ci_high", "n", "null"]
 
 
 def graded() -> dict[str, pd.DataFrame]:
@@ -192,8 +193,9 @@ def test_the_pilot_has_a_row_for_each_judge_and_says_what_was_not_measured() -> 
     assert "pairwise, not shown to differ from an unbiased judge: first answer wins (" in texts[-2]
     assert texts[-1].startswith("pairwise, not measured: ") and "agreement with gold" in texts[-1]
     assert all(text.startswith(("g0", "g1", "g2", "pairwise")) for text in texts)
-    tex = sc.table(sheet, columns=["grader", "property", "estimate", "null", "n"]).latex()
-    assert tex.count(r"\\") == len(sheet) + 1 and "padded copy & +1.7 [$-$2.9, 6.3] & 0" in tex
+    tex = sc.table(sheet, columns=TABLE).latex()
+    assert tex.count(r"\\") == len(sheet) + 1
+    assert "g0 & padded copy & n/a & points & +1.7 [$-$2.9, 6.3] & 43 & 0" in tex
 
 
 def test_identical_copies_of_a_store_count_as_identical_answers() -> None:

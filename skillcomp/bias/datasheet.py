@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
 from skillcomp.bias.audit import audit, with_families
-from skillcomp.bias.features_and_perturbations import known_attempts, perturbed
+from skillcomp.bias.features_and_perturbations import (
+    Perturbation,
+    known_attempts,
+    perturbed,
+)
 from skillcomp.bias.position_and_win_rates import position, win_rates
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import empty
@@ -234,9 +238,18 @@ def datasheet(
     )
     if verdicts is not None and "agent" not in names:
         graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
-    results = _results(
-        graded, attempts, gold, judged, names, families, cases=cases, ci_level=ci_level
-    )
+    how: Fields = {"by": names, "cases": cases, "ci_level": ci_level}
+    graded, results = _results_of_verdicts(graded, gold, **how)
+    if len(judged):
+        judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
+    if attempts is not None:
+        known = _with_forms(judged, attempts)
+        same = known.loc[known["_form"].eq("identical"), "source_attempt_id"].dropna().to_dict()
+        for side in ("first", "second", "winner"):
+            judged[side] = judged[side].replace(same)
+        results |= _results_of_answers(graded, known, gold, judged, families, **how)
+    if len(judged):
+        results["position"] = position(judged, **how)
     lines = {name: _records(result) for name, result in results.items()}
     judges = pd.concat([frame.reindex(columns=names) for frame in (graded, judged)])
     rows = [
@@ -275,20 +288,16 @@ def _rows_of_property(
         yield line | {"property": words, "n": n, "note": note}
 
 
-def _results(
-    graded: pd.DataFrame,
-    attempts: pd.DataFrame | None,
-    gold: pd.DataFrame | None,
-    judged: pd.DataFrame,
-    names: list[str],
-    families: Mapping[str, str] | None,
-    **how: Any,
-) -> dict[str, pd.DataFrame]:
-    """Return the results of the analyses that the data allow, by the name of the analysis."""
+def _results_of_verdicts(
+    graded: pd.DataFrame, gold: pd.DataFrame | None, *, by: list[str], **how: Any
+) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Return the verdicts of the newest versions in their first round, and results without texts.
+
+    The keys are the names of the analyses.
+    """
     results: dict[str, pd.DataFrame] = {}
-    by_judge: Fields = {"by": names, **how}
     first, changes, rounds = [graded.head(0)], [], [graded.head(0)]
-    for judge, versions in _versions(graded, names):
+    for judge, versions in _versions(graded, by):
         first.append(_first_round(versions[0]))
         rounds.append(_originals(versions[0]))
         if len(versions) > 1:
@@ -300,36 +309,42 @@ def _results(
     if changes:
         results["drift"] = pd.concat(changes)
     if len(plain):
-        results["consistency"] = consistency(pd.concat(rounds), **by_judge)
+        results["consistency"] = consistency(pd.concat(rounds), by=by, **how)
     if len(plain) and gold is not None:
-        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, **by_judge)
+        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, by=by, **how)
         several = ["condition"] if plain["condition"].nunique() > 1 else []
-        results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*names, *several], **how)
-    if len(judged):
-        judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
-    if attempts is not None:
-        ids = judged[["first", "second"]].melt(value_name="attempt_id")
-        known = known_attempts(ids, attempts, _WHAT).set_index("attempt_id", drop=False)
-        is_identical = known["perturbation"].eq("identical")
-        same = known.loc[is_identical, "source_attempt_id"].to_dict()
-        for side in ("first", "second", "winner"):
-            judged[side] = judged[side].replace(same)
-    if len(judged):
-        results["position"] = position(judged, **by_judge)
-    if attempts is None:
-        return results
-    if len(newest):
-        results["perturbed"] = perturbed(newest, attempts, **by_judge)
+        results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*by, *several], **how)
+    return newest, results
+
+
+def _with_forms(judged: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Return the attempts by id, with the kind of a copy, or ``original``, in ``_form``."""
+    ids = judged[["first", "second"]].melt(value_name="attempt_id")
+    known = known_attempts(ids, attempts, _WHAT).set_index("attempt_id", drop=False)
+    agent = known["agent"].where(known["agent"].isin(get_args(Perturbation)))
+    return known.assign(_form=agent.fillna(known["perturbation"]).fillna(ORIGINAL))
+
+
+def _results_of_answers(
+    graded: pd.DataFrame,
+    known: pd.DataFrame,
+    gold: pd.DataFrame | None,
+    judged: pd.DataFrame,
+    families: Mapping[str, str] | None,
+    **how: Any,
+) -> dict[str, pd.DataFrame]:
+    """Return the results on copies and features, which need the attempts."""
+    results: dict[str, pd.DataFrame] = {}
+    plain = _originals(graded)
+    if len(graded):
+        results["perturbed"] = perturbed(graded, known, **how)
     if families is not None:
         plain, known, judged = with_families(plain, known, judged, families, _WHAT)
-    agent = known["agent"].where(known["agent"].isin([ORIGINAL, *_COPIES]))
-    known = known.assign(_form=agent.fillna(known["perturbation"]).fillna(ORIGINAL))
-    is_first, is_second = (judged[s].map(known["_form"]).eq(ORIGINAL) for s in ("first", "second"))
-    of_copies = is_first ^ is_second
+    first, second = (judged[side].map(known["_form"]).eq(ORIGINAL) for side in ("first", "second"))
+    of_copies = first ^ second
     if of_copies.any():
-        results["win_rates"] = win_rates(
-            judged[of_copies], known, sides="_form", reference=ORIGINAL, **by_judge
-        )
+        copied = judged[of_copies]
+        results["win_rates"] = win_rates(copied, known, sides="_form", reference=ORIGINAL, **how)
     judged = judged[~of_copies]
     if len(judged):  # audit takes verdicts on pairs from the pairs
         plain = plain[~compare_answers(plain, known)]
@@ -341,13 +356,16 @@ def _results(
             empty("gold") if gold is None else gold,
             pairwise=judged,
             reference=next(iter(ordered(plain["condition"])), "baseline"),
-            **by_judge,
+            **how,
         )
     return results
 
 
-def _originals(verdicts: pd.DataFrame) -> pd.DataFrame:
-    return verdicts[verdicts["perturbation"].fillna("none").isin(["", "none"])]
+def _originals(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the verdicts that are not on copies; pairs are returned as they are."""
+    if "perturbation" not in rows:
+        return rows
+    return rows[rows["perturbation"].fillna("none").isin(["", "none"])]
 
 
 def _versions(
@@ -355,9 +373,9 @@ def _versions(
 ) -> Iterator[tuple[Fields, list[pd.DataFrame]]]:
     """Yield the values of each judge, and its rows by version of the grader, the newest first."""
     for judge, rows in groups(frame, names):
-        order = sorted_by(rows, columns_of(rows, "graded_at"))["grader_version"].dropna()
-        named = [rows[rows["grader_version"].eq(name)] for name in order[::-1].unique()]
-        yield judge, named or [rows]
+        order = sorted_by(_originals(rows), columns_of(rows, "graded_at"))["grader_version"]
+        versions = order.dropna()[::-1].unique()
+        yield judge, [rows[rows["grader_version"].eq(name)] for name in versions] or [rows]
 
 
 def _first_round(rows: pd.DataFrame) -> pd.DataFrame:
