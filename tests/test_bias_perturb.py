@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -320,36 +318,6 @@ def test_equal_pairs_of_a_case_are_compared_once() -> None:
     assert table["row_id"].str[:2].tolist() == ["a0", "a0", "a2", "a2"] and "prompt" not in table
     made = sc.from_frame(table.assign(winner="tie"))
     assert sc.bias.position(made.pairwise)["n"].iloc[0] == 2
-
-
-@pytest.mark.filterwarnings("ignore")  # inspect-ai leaves streams open
-def test_pairs_are_samples_of_inspect_and_its_log_fills_the_winners(tmp_path: Path) -> None:
-    from inspect_ai import Task
-    from inspect_ai import eval as evaluate
-    from inspect_ai.dataset import Sample
-    from inspect_ai.model import ModelOutput, get_model
-
-    frame = attempts("A is. B is.", "C is. D is.").assign(prompt="Why?")
-    table = sc.bias.copy_pairs(frame, kind="bullets")
-    asks = table["prompt"] + "\n\nA:\n" + table["response_a"] + "\n\nB:\n" + table["response_b"]
-    pairs = zip(table["row_id"], asks, strict=True)
-
-    def judge(messages: Any, *settings: Any) -> Any:
-        reply = "A" if "A:\n- " in messages[-1].text else "B"
-        return ModelOutput.from_content("mockllm/model", reply)
-
-    (log,) = evaluate(
-        Task(dataset=[Sample(id=row, input=text) for row, text in pairs]),
-        model=get_model("mockllm/model", custom_outputs=judge, memoize=False),
-        display="none",
-        log_dir=str(tmp_path),
-        log_realtime=False,
-    )
-    replies = {sample.id: sample.output.completion.strip() for sample in log.samples}
-    made = sc.from_frame(table.assign(winner=table["row_id"].map(replies), judge="mock"))
-    print(log.status, log.error, log.samples[0].error)
-    rates = sc.bias.win_rates(made.pairwise, made.attempts, reference=ORIGINAL)
-    assert rates["estimate"].tolist() == [1] and rates["n_wins"].tolist() == [4]
 
 
 def test_features_of_an_answer_by_hand() -> None:

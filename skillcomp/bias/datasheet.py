@@ -266,7 +266,8 @@ def datasheet(
 
 def _records(frame: pd.DataFrame) -> list[Fields]:
     """Return the rows as dictionaries; missing values are None, which equal each other."""
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+    records: list[Any] = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return records
 
 
 def _rows_of_property(

@@ -87,7 +87,7 @@ _PLACE = (
     "is preferred|the answer shown second is preferred|no preference for a place is shown}"
 )
 _IDENTICAL = "; of two identical answers, the one shown first wins {first_wins_if_identical:share}"
-_CHANGES = {"percentage points": points, "rate": share}
+_CHANGES: dict[str, Callable[[Row], str]] = {"percentage points": points, "rate": share}
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 _DIFFERS = "shown to differ from an unbiased judge"
 _OF_JUDGES = (_DIFFERS, f"not {_DIFFERS}", "measured", "not measured")

@@ -238,6 +238,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "bias.datasheet": lambda f: sc.bias.datasheet(
         f["perturbed"], f["both"], f["gold"], f["compared"], cases=f["cases"]
     ),
+    "bias.copy_pairs": lambda f: sc.bias.copy_pairs(f["attempts"], kind="bullets"),
     "bias.features": lambda f: sc.bias.features(f["attempts"]),
     "bias.perturb": lambda f: sc.bias.perturb(f["attempts"], kind="pad"),
     "bias.perturbed": lambda f: sc.bias.perturbed(f["perturbed"], f["both"], cases=f["cases"]),
