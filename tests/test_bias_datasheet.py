@@ -67,7 +67,7 @@ def agree(row: pd.Series, frame: pd.DataFrame, **values: str) -> None:
     assert row["method"].partition("; p adjusted")[0] == plain
     assert row[SAME[:3]].tolist() == pytest.approx([expected[n] for n in SAME[:3]], nan_ok=True)
     n_cases = expected["n"] if np.isnan(expected["n_clusters"]) else expected["n_clusters"]
-    assert row["n"] == n_cases
+    assert row[["n", "n_judged"]].tolist() == [n_cases, expected["n"]]
 
 
 def test_each_row_of_a_judge_of_answers_is_that_of_its_own_analysis() -> None:

@@ -34,11 +34,12 @@ from skillcomp.frames.estimates import (
 from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import agreement, consistency
 from skillcomp.reliability.grader_drift_and_contrast import drift
-from skillcomp.stats.results import Fields
+from skillcomp.stats.results import Fields, join_notes
 
 _WHAT = "bias.datasheet"
 _RATES = ["false_passes", "false_fails"]
 _AGREEMENT = ["raw_agreement", "ceiling_raw_agreement"]
+_NOT_POOLED = {"position", "win_rates", "audit"}  # audit has a note of its own on agents
 NOT_MEASURED = "not measured"
 
 
@@ -136,8 +137,8 @@ def datasheet(
     ----------
     verdicts : pandas.DataFrame, optional
         A verdicts frame of judges of single answers, with all versions and rounds, and with the
-        verdicts on copies (``perturbation="all"``). Answers of all agents are pooled, unless `by`
-        names ``"agent"``.
+        verdicts on copies (``perturbation="all"``). The answers of all agents are pooled, which
+        the notes state, unless `by` names ``"agent"``.
     attempts : pandas.DataFrame, optional
         The attempts of the verdicts and of the pairs, including copies. Required for copies,
         length and family.
@@ -172,6 +173,7 @@ def datasheet(
           (linked cases count once). ``p_adjusted`` is adjusted by Holm over all rows of the judge
           that have a ``null``, and ``shown`` follows from it and the interval. Both are NA in other
           rows.
+        - n_judged: what the analysis counts, such as verdicts, pairs or labels.
         - null: the value of an unbiased judge, 0 or, for a share of wins, 0.5. NaN for agreement,
           ties and error rates.
 
@@ -228,7 +230,7 @@ def datasheet(
             "of single answers, pairwise= for a judge of pairs, or both, such as made.verdicts and "
             "made.pairwise of from_frame."
         )
-    taken = {"property", "condition", "null"}
+    taken = {"property", "condition", "null", "n_judged"}
     refuse_names({"by": names}, [(taken, "a column of the result. Leave it out")], _WHAT)
     graded, judged = (
         empty(kind)
@@ -236,7 +238,9 @@ def datasheet(
         else prepared(frame, kind, names, _WHAT, compared=["grader_version", "round"], copies=False)
         for frame, kind in ((verdicts, "verdicts"), (pairwise, "pairwise"))
     )
-    if verdicts is not None and "agent" not in names:
+    n_agents = 0
+    if "agent" not in names:
+        n_agents = graded["agent"].nunique()
         graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
     how: Fields = {"by": names, "cases": cases, "ci_level": ci_level}
     graded, results = _results_of_verdicts(graded, gold, **how)
@@ -250,6 +254,10 @@ def datasheet(
         results |= _results_of_answers(graded, known, gold, judged, families, **how)
     if len(judged):
         results["position"] = position(judged, **how)
+    for name in results.keys() - _NOT_POOLED if n_agents > 1 else ():
+        pooled = f"pools the answers of {n_agents} agents"
+        notes = [join_notes(note, pooled) for note in results[name]["note"]]
+        results[name] = results[name].assign(note=notes)
     lines = {name: _records(result) for name, result in results.items()}
     judges = pd.concat([frame.reindex(columns=names) for frame in (graded, judged)])
     rows = [
@@ -258,7 +266,7 @@ def datasheet(
         for name, about in _PROPERTIES.items()
         for line in _rows_of_property(lines, judge, name, about)
     ]
-    sheet = estimates(rows, by=[*names, "property", "condition"], extra=["null"])
+    sheet = estimates(rows, by=[*names, "property", "condition"], extra=["null", "n_judged"])
     sheet = sheet.fillna({"ci_level": ci_level})
     null = pd.Series(null_values(sheet), sheet.index).where(sheet["p_value"].notna())
     return with_adjusted_p(sheet.assign(null=null), names)
@@ -286,7 +294,7 @@ def _rows_of_property(
             why = f"{NOT_MEASURED}: {note}" if note else NOT_MEASURED
             n, note = None, f"{why}; to measure it, {about.needed}"
         words = _IN_PAIRS.get(line["measure"], "{}").format(name)
-        yield line | {"property": words, "n": n, "note": note}
+        yield line | {"property": words, "n": n, "n_judged": line["n"], "note": note}
 
 
 def _results_of_verdicts(
