@@ -225,7 +225,7 @@ def audit(
     )
     every = known_attempts(graded, attempts, what)
     if families is not None:
-        graded, every, pairwise = _with_families(graded, every, pairwise, families)
+        graded, every, pairwise = with_families(graded, every, pairwise, families, what)
     if (in_pairs := compare_answers(graded, every)).any():
         if pairwise is None:
             raise FrameError(
@@ -289,21 +289,22 @@ def audit(
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
 
 
-def _with_families(
+def with_families(
     graded: pd.DataFrame,
     attempts: pd.DataFrame,
     pairwise: pd.DataFrame | None,
     families: Mapping[str, str],
+    what: str,
 ) -> list[Any]:
     """Return the verdicts, attempts and pairs with the families of their graders and agents."""
-    require_type("bias.audit: families", families, Mapping, "{'judge': 'family', ...}", FrameError)
+    require_type(f"{what}: families", families, Mapping, "{'judge': 'family', ...}", FrameError)
     frames = [(graded, "grader"), (attempts, "agent")]
     if pairwise is not None:
         frames.append((check(pairwise, "pairwise"), "grader"))
     names = [frame[name] for frame, name in frames]
     present = sorted({name for values in names for name in values.dropna()})
     for name in families:
-        require_known("bias.audit: families: found", str(name), present)
+        require_known(f"{what}: families: found", str(name), present)
     made: list[Any] = []
     for frame, name in frames:
         family = frame[name].map({str(word): str(value) for word, value in families.items()})

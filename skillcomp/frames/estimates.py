@@ -31,7 +31,7 @@ from skillcomp.frames.contracts import (
 )
 from skillcomp.io.files import whole_content
 from skillcomp.records import CONDITIONS
-from skillcomp.stats.results import Fields, Interval, check_level, holm, join_notes
+from skillcomp.stats.results import Fields, Floats, Interval, check_level, holm, join_notes
 
 Ints = NDArray[np.int64]
 
@@ -679,27 +679,32 @@ def estimates(
     return checked[names]
 
 
-def with_adjusted_p(frame: pd.DataFrame) -> pd.DataFrame:
+def null_values(frame: pd.DataFrame) -> Floats:
+    """Return the value of no change of each row: 0; 1 for a ratio; a half for a share of wins."""
+    return np.select([frame["unit"].eq("ratio"), frame["measure"].isin(_HALF)], [1.0, 0.5], 0.0)
+
+
+def with_adjusted_p(frame: pd.DataFrame, together: Sequence[str] = _FAMILY) -> pd.DataFrame:
     """Add adjusted p-values to an estimates frame, and whether a difference is shown.
 
     ``p_adjusted`` is adjusted by Holm over all rows of the frame that have the same measure, a
     p-value and a condition other than a placebo; it is NaN in all other rows. Rows of different
-    estimators, strata or scopes of a quantity are not adjusted for each other. ``method`` names the
+    estimators, strata or scopes of a quantity are not adjusted for each other. ``together`` names
+    other columns, with equal values in rows that are adjusted together. ``method`` names the
     number of rows. ``shown`` is True if a row shows a difference: its adjusted p-value is below 1 -
-    ``ci_level``, and its interval excludes no change (0; 1 for a ratio; a half for a share of
-    wins). It is NA without an adjusted p-value or limits.
+    ``ci_level``, and its interval excludes its value of `null_values`. It is NA without an adjusted
+    p-value or limits.
     """
     is_tested = frame["p_value"].notna()
     if "condition" in frame:
         is_tested &= frame["condition"].ne(PLACEBO).fillna(True).astype(bool)
     adjusted = pd.Series(np.nan, frame.index)
     family = pd.Series("", frame.index)
-    for _, rows in groups(frame[is_tested], columns_of(frame, *_FAMILY)):
+    for _, rows in groups(frame[is_tested], columns_of(frame, *together)):
         adjusted[rows.index] = holm(rows["p_value"])
         if len(rows) > 1:
             family[rows.index] = f"; p adjusted by Holm over {len(rows)} rows"
-    low, high = frame["ci_low"], frame["ci_high"]
-    null = np.select([frame["unit"].eq("ratio"), frame["measure"].isin(_HALF)], [1.0, 0.5], 0.0)
+    low, high, null = frame["ci_low"], frame["ci_high"], null_values(frame)
     shown = adjusted.lt(1.0 - frame["ci_level"]) & ((low > null) | (high < null))
     known = adjusted.notna() & low.notna() & high.notna()
     # a frame may be adjusted again, such as with further rows
