@@ -20,6 +20,7 @@ from benchmarks.validity import (
     changes,
     claims,
     designs,
+    instruments,
     methods,
     next_skill,
     page,
@@ -255,6 +256,25 @@ def test_the_study_ends_in_tables_a_figure_a_page_and_a_status(
     written = validity.write_page(result, tmp_path, tmp_path / "docs")
     assert "Why this interval" in written.read_text(encoding="utf-8")
     assert written.read_text(encoding="utf-8") == page.render(tmp_path / "docs" / "intervals")
+
+
+@pytest.mark.parametrize("points", instruments.POINTS)
+def test_a_judge_of_many_questions_shows_each_planted_effect(points: int) -> None:
+    rows = list(instruments.judge(np.random.default_rng(1), 1, points=points, n=100))
+    shown = [name for name, *_ in rows if name.endswith(instruments.POWER)]
+    assert len(shown) == (8 if points else 0)
+    intervals = [row for row in rows if not row[0].endswith((instruments.POWER, "shown"))]
+    assert len(intervals) == 8
+    for name, truth, low, high in intervals:
+        assert abs(truth - (low + high) / 2) < (high - low), name
+
+
+def test_effects_that_leave_the_range_of_chances_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(instruments.LENGTHS, 30, (1.5, 1.0, 0.8))
+    with pytest.raises(ValueError, match="chances from"):
+        list(instruments.judge(np.random.default_rng(1), 1, points=30, n=30))
 
 
 def test_the_stored_power_is_that_of_the_page() -> None:

@@ -20,7 +20,7 @@ import pandas as pd
 from scipy.special import expit
 from scipy.stats import binom, norm, rankdata
 
-from benchmarks.validity import corrections, distances
+from benchmarks.validity import corrections, distances, instruments
 from benchmarks.validity.claims import FEWEST, SCAN_FEWEST, SIGNIFICANT, Claim, margins
 from benchmarks.validity.designs import digest
 from benchmarks.validity.methods import Rows
@@ -149,6 +149,12 @@ def cells(runs: int) -> list[Analysis]:
         made.append(
             Analysis("by_distance", "transfer.curve", name, (("design", design),), 10 * few)
         )
+    for points in instruments.POINTS:
+        effects = f"effects of {points} points" if points else "a judge without bias"
+        for n in instruments.QUESTIONS:
+            numbers = (("points", points), ("n", n))
+            design = f"{n} questions, {effects}"
+            made.append(Analysis("judge", "bias.datasheet", design, numbers, 10 * few))
     return made
 
 
@@ -188,7 +194,8 @@ def table(results: Sequence[tuple[Analysis, Rows]]) -> pd.DataFrame:
     # of errors, only the share counts; they have no interval
     frame["limit"] = limit.where(~exact, SCAN_FEWEST)
     shares = (distances.NOT_SHOWN, distances.NOT_SAID)
-    frame.loc[frame["quantity"].str.endswith((FALSE_CHANGE, *shares)), "limit"] = np.nan
+    errors = (FALSE_CHANGE, instruments.ANY_SHOWN)
+    frame.loc[frame["quantity"].str.endswith((*errors, *shares)), "limit"] = np.nan
     frame["side_limit"] = side_limit.where(~exact, LEVEL)
     frame.loc[frame["quantity"].str.endswith(shares), "side_limit"] = np.nan
     fails = frame["rate"].lt(frame["limit"]) | frame["side"].gt(frame["side_limit"])
@@ -551,7 +558,7 @@ WORLDS: dict[str, Callable[..., Iterator[Any]]] = {
     for made in (
         leniency_scan, leniency_study, feature, copies, versions, clumps, ranks, pairs,
         pair_features, planned, marks, scores, corrections.separate_gold,
-        corrections.skills_gold, distances.by_distance,
+        corrections.skills_gold, distances.by_distance, instruments.judge,
     )
 }  # fmt: skip
 

@@ -77,6 +77,7 @@ ANALYSES = (
     "benchmarks/validity/analyses.py",
     "benchmarks/validity/corrections.py",
     "benchmarks/validity/distances.py",
+    "benchmarks/validity/instruments.py",
     *FRAMES,
 )
 _ANALYSES_PACKAGES = tuple(

@@ -12,6 +12,7 @@ from benchmarks.validity import analyses, claims, next_skill, pilot
 from benchmarks.validity.cells import ROOT
 from benchmarks.validity.changes import OF_AMOUNTS, OF_VERDICTS
 from benchmarks.validity.designs import DELTAS, FOUR, RATES, WEAKNESSES, designs
+from benchmarks.validity.instruments import POWER as SHEET_POWER
 from benchmarks.validity.methods import ADAPTIVE, BOUNDED, CR2, LEVEL, PLAIN, QUANTITIES
 from benchmarks.validity.scan import larger
 
@@ -166,6 +167,10 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
     of_95 = next(row for row in by_level if row["level"] == LEVEL)
     main_suite = families[~families["weak"]]
     changed = read["changes"][read["changes"]["kind"].isin(["single", "clumped"])]
+    audits = read["analyses"]
+    of_sheet = audits["quantity"].str.endswith(SHEET_POWER)
+    missed = audits[of_sheet].assign(quantity=audits["quantity"].str.removesuffix(SHEET_POWER))
+    missed = missed.pivot_table(index="quantity", columns="design", values="side")
     return {
         "pilot": read["pilot"].to_dict("records"),
         "study": read["study"].to_dict("records")[0],
@@ -186,8 +191,9 @@ def _template_values(read: dict[str, pd.DataFrame]) -> dict[str, Any]:
         "next_fewest": next_skill.FEWEST,
         "next_runs": f"{next_skill.MOST_RUNS:,}",
         "available": read["available"].to_dict("records"),
-        "analyses": read["analyses"].to_dict("records"),
-        "planned": read["analyses"].reindex(columns=_PLANNED).dropna().to_dict("records"),
+        "analyses": audits[~of_sheet].to_dict("records"),
+        "sheet_power": 1 - missed[audits.loc[of_sheet, "design"].unique()],
+        "planned": audits.reindex(columns=_PLANNED).dropna().to_dict("records"),
         "longest": analyses.LONGEST,
         "words": read["words"].to_dict("records"),
         "changes": read["changes"].to_dict("records"),

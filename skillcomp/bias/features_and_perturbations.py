@@ -283,7 +283,7 @@ def sides_of_pairs(judged: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[st
     judged = (
         judged[~judged["_alike"]].dropna(subset="_first").rename(columns={"_cluster": "cluster"})
     )
-    first = judged.assign(verdict=judged["_first"], gold=judged["_gold"], place=0.5)
+    first = judged.assign(verdict=judged["_first"], gold=judged["_gold"], place=0.5, _judged=1)
     second = first.assign(
         first=first["second"],
         second=first["first"],
@@ -292,7 +292,7 @@ def sides_of_pairs(judged: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[st
         place=-0.5,
     )
     kept = dict.fromkeys(["second", "skill", "cluster", "grader_family"], "first")
-    means = dict.fromkeys(["verdict", "gold", "place"], "mean")
+    means = dict.fromkeys(["verdict", "gold", "place"], "mean") | {"_judged": "sum"}
     sides = pd.concat([first, second]).groupby(
         listed([*by, "_case", "_pair", "first"]), dropna=False, as_index=False
     )
@@ -418,7 +418,8 @@ def _feature_slope(
         units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
         slope = bounded_slope(verdict, columns, codes, cluster, units=units, ci_level=ci_level)
     else:
-        slope = _widened_slope(verdict, columns, codes, cluster, ci_level, of_scores)
+        judged = rows.get("_judged", pd.Series(1, rows.index)).to_numpy(float)
+        slope = _widened_slope(verdict, columns, codes, cluster, ci_level, of_scores, judged)
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         slope = slope.with_note("no verdict varies within a skill and gold label")
     return replace(slope, method=f"{_METHOD}, {slope.method}").times(POINTS)
@@ -430,14 +431,16 @@ def _widened_slope(
     codes: Indices,
     cluster: pd.Series,
     ci_level: float,
-    of_scores: bool = False,
+    of_scores: bool,
+    judged: Floats,
 ) -> Interval:
     """Estimate a slope with CR2's t interval, widened by a score test.
 
     A slope is excluded only if both distances are too large: that of t, and that of the test. The
     variance of the test is that of verdicts with the chances that the fitted line has at this slope
-    (with half an answer per stratum as prior), times the design effect. A few wrong verdicts then
-    cannot make the interval collapse. For scores, whose variance does not follow from their mean,
+    (with half an answer per stratum as prior), times the design effect. ``judged`` is the number of
+    judgements of which each verdict is the mean. A few wrong verdicts then cannot make the interval
+    collapse. For scores, whose variance does not follow from their mean,
     it is the variance of the residuals with an imagined one of half the scale.
     """
     fit = bounded_slope(verdict, columns, codes, cluster, ci_level=ci_level, interval="t")
@@ -458,7 +461,7 @@ def _widened_slope(
         if of_scores:
             return float(np.sqrt(design * scatter / total))
         chance = (np.clip(verdict - rest + at * value, 0.0, 1.0) * size + 0.5) / (size + 1.0)
-        return float(np.sqrt(design * (value**2 * chance * (1.0 - chance)).sum()) / total)
+        return float(np.sqrt(design * (value**2 * chance * (1.0 - chance) / judged).sum()) / total)
 
     tail = (1.0 - ci_level) / 2.0
     width, normal = t.isf(tail, df) * se, norm.isf(tail)
