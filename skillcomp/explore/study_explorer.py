@@ -26,6 +26,7 @@ from skillcomp.report.case_pages import Answers
 from skillcomp.report.chapters import NOT_SHOWN
 from skillcomp.report.default_grader import default_grader, frame_of, opened
 from skillcomp.report.page import write_answer
+from skillcomp.report.screens import TITLES
 from skillcomp.stats.results import Fields
 from skillcomp.table import Table, table
 
@@ -338,7 +339,8 @@ class StudyExplorer(ui.Explorer):
             return html.render("explore-forest", picture=drawn, caption=caption, table=rows_html)
         rows = self._rows_of_tab(tab)
         if tab == "answer":
-            return Markup("").join(map(_html_paragraph, rows["sentence"]))
+            parts = rows.groupby("topic", sort=False)["sentence"]
+            return Markup("").join(_html_section(topic, texts) for topic, texts in parts)
         return Markup(_table_of(rows, _MEASURES).html(most=_MOST_ROWS))
 
     # The tab `cases`
@@ -410,6 +412,12 @@ class StudyExplorer(ui.Explorer):
 def _table_of(rows: pd.DataFrame, columns: list[str]) -> Table:
     """Format those of the columns that the rows have."""
     return table(rows[columns_of(rows, *columns)])
+
+
+def _html_section(topic: str, texts: pd.Series) -> Markup:
+    """Return the sentences on a topic under its title; the summary has no title."""
+    title = Markup("<h3>{}</h3>").format(TITLES[topic]) if topic in TITLES else Markup("")
+    return title + Markup("").join(map(_html_paragraph, texts))
 
 
 def _html_paragraph(text: str) -> Markup:
