@@ -489,15 +489,13 @@ def test_a_score_without_a_number_gives_its_reason() -> None:
     assert sentence.endswith("what the score explains cannot be given (3 documents are too few).")
 
 
-def test_content_and_form_are_told_with_the_room_that_form_had() -> None:
+def test_content_and_form_each_have_their_effect() -> None:
     rows = findings(None, effects=experiment(), explained=explained())
     assert rows["topic"].eq("structure").all()
     assert rows["sentence"].tolist() == [
         "The document changes the pass rate by +60 points [30, 75]: its content by +50 points "
         "[40, 65], its form by +10 points [−2, 25] and any document by 0 points [−10, 15] on 48 "
         "cases.",
-        "Where content is full, form changes it by 0 points [−10, 15] of a room of 2 points; where "
-        "content is gutted, form changes it by +20 points [10, 35] of a room of 70 points.",
         "The total structure score explains 1 % of the differences between 24 documents of 6 "
         "skills in what passes (R squared; −3 % cross-validated). With 6 skills, 83 % or more "
         "would be detected in four of five studies.",

@@ -299,7 +299,6 @@ _OF_ROWS: dict[str, Callable[[Row], str]] = {
     "kappa": coefficient_text,
     "cell": change_text,
     "n": lambda row: f"{row['n']:,.0f}",
-    "interval of counts": lambda row: count_range(row[["ci_low", "ci_high"]]),
     "clusters": lambda row: f"{row['n_clusters']:,.0f}",
     "reason": lambda row: reason(row),
     "source": lambda row: _SOURCES.get(str(row.get("estimator")), ""),
@@ -556,17 +555,9 @@ def overall_sentences(
     if averaged:
         what = "agents" if single else "skills and agents"
         over = f"Over all {what} (agents averaged within each case), "
-    loaded = {"the skill": "the skill loaded" if single else "their skill loaded"}
-    loaded["a placebo"] = "a placebo loaded instead"
     for _, row in overall.iterrows():
         own = main[main["condition"].eq(row["condition"])]
-        how = treatment(row["condition"], row.get("reference"))
-        words: Fields = {
-            "how": loaded.get(how, how),
-            "without": without(row.get("reference", "baseline")).removesuffix(" it"),
-            "over": "" if single and not averaged else over,
-            "best": None,
-        }
+        words: Fields = {"over": "" if single and not averaged else over, "best": None}
         if corrected is not None:
             best = marked(corrected[corrected["condition"].eq(row["condition"])])
             known = [best for _, best in with_estimate(best, "ci_low").iterrows()]

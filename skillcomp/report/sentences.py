@@ -419,7 +419,7 @@ def _sorted_by_shown(
 
 
 def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
-    """List the pairs of graders that differ in agreement, and the ranks that the pairs allow."""
+    """List the pairs of graders that differ in agreement."""
     level = next(
         (str(n) for n in pairs if n not in (*_SUBJECTS, "reference", "measure")), "measure"
     )
@@ -427,11 +427,6 @@ def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
     rows = rows_of(pairs, "agreement_difference")
     pair = (f"{{{level}}}" + " against {reference}").format_map
     yield from _sorted_by_shown(rows, "A difference in agreement", "all pairs", pair)
-    ranks = with_estimate(rows_of(pairs, "agreement_rank"))
-    if len(ranks):
-        certain = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
-        places = listing_of_rows(ranks, f"{{{level}:s}} {{row:interval of counts}}")
-        yield f"Ranks that these pairs allow ({certain}): {places}."
 
 
 def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
@@ -544,17 +539,7 @@ def _factors_in_words(effects: pd.DataFrame) -> Iterator[str]:
         if has_estimate(total := of.get(("total", ""))):
             parts.append(f"any document by {change(of['any document', ''])}")
             document += f" by {change(total)}"
-        first, second = factors
-        yield f"{start}{document}: {listing(parts)}{on_cases(of[first, ''])}."
-        levels = [
-            f"where {first} is {at}, {second} changes it by {change(row)} of a room of "
-            f"{size(1.0 - row['reference_rate'])}"
-            for (name, at), row in of.items()
-            if name == second and at and pd.notna(row["estimate"])
-        ]
-        if levels:
-            text = "; ".join(levels)
-            yield f"{start}{text[:1].upper()}{text[1:]}."
+        yield f"{start}{document}: {listing(parts)}{on_cases(of[factors[0], ''])}."
 
 
 def _controls_in_words(controls: pd.DataFrame) -> Sentences:
