@@ -82,9 +82,30 @@ RATES = "cividis"
 DIFFERENCES = "RdBu"
 
 _MAX_LAYOUTS = 30
+# amount of an attempt -> its name
+AMOUNTS = {
+    "cost_usd": "cost",
+    "seconds": "time",
+    "input_tokens": "input tokens",
+    "output_tokens": "output tokens",
+    "n_words": "words",
+    "n_commands": "commands",
+}
+_UNITS = {"cost_usd": ", dollars", "seconds": ", seconds"}
 # Value -> its name in tables, legends and texts. If a value is not listed, its underscores become
 # spaces.
 _CALLED = {
+    **{
+        f"delta_{name}": f"change of {text}{_UNITS.get(name, '')}" for name, text in AMOUNTS.items()
+    },
+    **{f"ratio_{name}": f"mean ratio of {text}" for name, text in AMOUNTS.items()},
+    **{f"total_ratio_{name}": f"ratio of total {text}" for name, text in AMOUNTS.items()},
+    "cost_usd_per_pass": "dollars a pass",
+    "cost_usd_per_added_pass": "dollars a further pass",
+    "minutes_per_pass": "minutes a pass",
+    "minutes_per_added_pass": "minutes a further pass",
+    "tokens_per_pass": "tokens a pass",
+    "tokens_per_added_pass": "tokens a further pass",
     "percentage points": "points",
     "gold_only": "gold only",
     "rogan_gladen_pooled": "Rogan-Gladen, pooled",
@@ -102,6 +123,8 @@ _CALLED = {
     "far_delta": "change on far cases",
     "near_far_failure": "near-far failure",
 }
+# measures of which n is a number of cases
+_OF_CASES = r"(delta|rate)_(passed|share_passed|score)|gap|near_delta|far_delta"
 # figures that `grow` may make higher: they have a single axes and the default height
 _GROWING: WeakSet[Figure] = WeakSet()
 _WARNED: set[tuple[str, ...]] = set()  # font families for which a warning was already given
@@ -427,7 +450,10 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
         estimated = counts[frame["estimate"].notna()]
         counts = estimated if estimated.notna().any() else counts
         low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
-        facts.append(f"n = {low}" + (f" to {high}" if low != high else ""))
+        measures = frame.get("measure", pd.Series("")).astype("str")
+        of_cases = measures.str.fullmatch(_OF_CASES).all()
+        count = low + (f" to {high}" if low != high else "")
+        facts.append(f"{count} cases" if of_cases else f"n = {count}")
     levels = pd.to_numeric(frame.get("ci_level", pd.Series(dtype=float))).dropna().unique()
     if len(levels):
         facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")

@@ -21,8 +21,14 @@ from skillcomp.style import called, interval, quantity
 MOST_ROWS = 30  # number of rows that a table shows if it links to a file with all rows
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 # These columns are on the scale of the estimate. Those in _UNSIGNED never show a plus sign.
-_ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin")
-_UNSIGNED = ("se", "margin")
+_ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin", "detectable")
+_UNSIGNED = ("se", "margin", "detectable")
+# columns of rates
+_RATES = (
+    r"(^|_)(rate|share|prevalence|coverage|sensitivity|specificity|limit|cut|power)($|_| )"
+    r"|^(reference_low|ci_level)$"
+)
+_OF_METHOD = r", c = [\d.]+"  # a detail of a method that the column of the frame keeps
 _NOTES = ("method", "note")
 # Units that need no words: a percent sign shows a rate, and the others are plain numbers.
 _PLAIN = {"rate", "count", "coefficient", "statistic", None}
@@ -41,6 +47,8 @@ _HEADS = {
     "ci_level": "Level",
     "cost_usd": "Cost (US$)",
     "lam": "Lambda",
+    "n_for_half_width_20": "Needed for ±20 points",
+    "n_for_half_width_10": "Needed for ±10 points",
 }
 # details that a table shows only if `columns=` names them
 _DETAILS = (
@@ -332,6 +340,7 @@ def _lettered_notes(frame: pd.DataFrame) -> tuple[list[str], tuple[str, ...]]:
         if name not in frame.columns:
             continue
         texts = [str(v).strip() if isinstance(v, str) else "" for v in frame[name]]
+        texts = [re.sub(_OF_METHOD, "", text) for text in texts]
         if len(set(texts)) == 1 and texts and texts[0] and len(texts) > 1:
             common.append(f"{_COMMON}{texts[0]}")
             continue
@@ -363,11 +372,12 @@ def _cell_text(name: Any, value: Any, unit: str | None) -> str:
     if not isinstance(value, int | float | np.number):
         return called(value) if isinstance(value, str) else str(value)
     number = float(value)
-    if re.match(r"p_(value|adjusted|mcnemar)$", str(name)):
+    if re.match(r"p_(value|adjusted|mcnemar|differential)$", str(name)):
         return "< .001" if number < 0.001 else f"{number:.3f}".lstrip("0") or "0"
-    rates = r"(^|_)(rate|share|prevalence|coverage)($|_| )|^reference_low$"
-    if re.search(rates, str(name)) and 0 <= number <= 1:
+    if re.search(_RATES, str(name)) and 0 <= number <= 1:
         return quantity(number, "rate")
+    if "youden" in str(name):
+        return quantity(number, "coefficient")
     if unit:
         signed = unit in ("points", "logits", "percentage points") and name not in _UNSIGNED
         return quantity(number, unit, signed=signed)

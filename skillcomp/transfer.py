@@ -197,9 +197,10 @@ def _gap_rows(
     names = ", ".join(dimensions)
     about = {"scope": scope, "n_near": near, "n_far": far, "dimensions": names}
     about |= contrast.about | {"n_dropped": gap.n_dropped}
-    note = (
-        "distance is confounded with the rubric dimension: near and far cases ask different things"
-    )
+    note = ""
+    if pd.notna(part.facts["comprehension_dimension"]).any():
+        note = "distance is confounded with the rubric dimension: near and far cases ask different"
+        note += " things"
     if scope == "within_dimensions":
         part = part.rows(np.isin(part.facts["comprehension_dimension"], dimensions))
         n_levels = n_distinct(gap.cases.facts["stratum"])

@@ -168,7 +168,7 @@ def test_what_does_not_vary_or_is_not_recorded_is_not_identified() -> None:
         "verbosity": "log2_words does not vary between answers of one skill",
         "polish: lists": "has_list does not vary",
         "order in the batch": "place is not recorded",
-        "model family": "model family not recorded; families= names them",
+        "model family": "model family not recorded",
         "position": "no pairwise judgements were given",
     }.items():
         row = pick(found, bias=bias)

@@ -236,6 +236,6 @@ def test_self_preference_where_the_families_are_arguments() -> None:
     assert audit.loc[("k", "model family"), "note"].startswith(why)
     assert audit.loc[("j", "position"), "estimate"] == 0
     plain = sc.bias.audit(*frames, **how).set_index(["grader", "bias"])
-    assert "families= names them" in plain.loc[("j", "model family"), "note"]
+    assert "model family not recorded" in plain.loc[("j", "model family"), "note"]
     with pytest.raises(FrameError, match=r"families: found 'jj'; allowed: j, k, x, y"):
         sc.bias.audit(*frames, families={"jj": "ours"}, **how)

@@ -485,9 +485,9 @@ def copying(pilot: sc.RunStore, frames: dict[str, Any]) -> dict[str, Any]:
 def test_the_threshold_shows_the_rates_that_calibrate_gives(
     copying: dict[str, Any], frames: dict[str, Any]
 ) -> None:
-    how = {"attempts": frames["attempts"], "n_resamples": 5, "max_false_flags": 0.1}
-    cut = sc.overlap.calibrate(**how, **copying)
-    one = sc.explore.threshold(attempts=frames["attempts"], cut=cut, **copying)
+    how = {"attempts": frames["attempts"], "max_false_flags": 0.1}
+    cut = sc.overlap.calibrate(**how, n_resamples=5, **copying)
+    one = sc.explore.threshold(**how, **copying)
     chosen = cut[cut["chosen"]].iloc[0]
     assert one.choices["n"].value == chosen["n"] and one.choices["cut"].value is None
     rows = cut[cut["rule"].eq("any") & cut["n"].eq(chosen["n"])].set_index("measure")

@@ -340,7 +340,7 @@ def test_the_choice_follows_the_upper_limit_and_names_the_limit_that_the_data_su
     copied = corpus({"verbatim": [12] * 20, "fresh": [12] * 20})
     none = calibrate(copied, answers([12] * 20), positive="verbatim", max_false_flags=0.0)
     assert "no n and rule keeps the false flags" in none.query("chosen")["note"].iloc[0]
-    supported = float(note.rpartition("max_false_flags=")[2])
+    supported = float(note.rpartition("a limit of ")[2].removesuffix(" %")) / 100
     assert supported < 0.08
     cut = calibrate(passages, answers([0] * 40), max_false_flags=supported, **how)
     assert cut.query("chosen")["n"].tolist() == [8]

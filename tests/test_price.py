@@ -362,7 +362,7 @@ def test_a_page_shows_the_skills_by_agent_and_what_a_pass_costs(tmp_path) -> Non
     page = sc.report.build(study_frames, tmp_path, notebooks=[], progress=False)
     text = re.sub(r"(?s)<(svg|style|script).*?</\1>|<[^>]+>", " ", page.read_text("utf-8"))
     words = " ".join(text.split())
-    assert "Skill by agent: change in points ada &lt;b&gt; bob s △ +60 ? 0" in words, words
+    assert "Skill by agent: change in points ada &lt;b&gt; bob s ▲ +60 ? 0" in words, words
     heads = "Dollars an attempt Dollars a pass Dollars a further pass Seconds an attempt Seconds a"
     assert f"What a pass costs Agent Condition {heads} pass Seconds a further pass" in words, words
     assert "ada &lt;b&gt; baseline 0.0" in words and " n/a 60 300 n/a " in words, words

@@ -17,7 +17,7 @@ from PIL import Image, ImageChops, ImageStat
 from written_study import written
 
 from benchmarks import simulated
-from skillcomp import RunStore, from_frame, report
+from skillcomp import RunStore, from_frame, report, style
 from skillcomp.errors import StudyError
 from skillcomp.report import execute_notebooks
 from skillcomp.report.chapters import chapter_of, find_notebooks
@@ -313,13 +313,52 @@ def test_the_page_has_one_form_of_numbers_and_one_name_of_each_quantity(page: Pa
     assert re.search("\\+52\N{NO-BREAK SPACE}points \\[38,\N{NO-BREAK SPACE}64\\]", unbroken)
     assert not re.search(r"\[[−<\d.]+, [−<\d.]+\]|\d (%|points)|\bn = \d", unbroken)
     text = unbroken.replace("\N{NO-BREAK SPACE}", " ")
-    assert "+52 points [38, 64] on 84 cases" in text and "kappa .96" in text
+    assert "+52 points [38, 64] on 84 cases" in text and re.search(
+        r"Kappa.*g2 .* \.96 ", text, re.S
+    )
     for other in (
         *(r"\d% \[", r"\[[^\[\]]*\d to [^\[\]]*\]", r"\[\+", r"\bp ?= ?0", r"\bp="),
         *(r"(kappa|AC1|rho) [−-]?0\.", "percentage points", r"points? (more|fewer)\b"),
         *("lets through", "checks met", "success rate", "attempts passed"),
     ):
         assert re.findall(rf".{{0,60}}{other}.{{0,20}}", text) == [], other
+
+
+INTERVAL = re.compile(r"([+−<>]?\.?\d[\d,.]*)(?: %| points?)? \[([−<>\d.,]+), ([−<>\d.,]+)\]")
+
+
+def _intervals_in(text: str) -> list[tuple[str, ...]]:
+    """Return estimates and their limits, such as ("+52", "38", "64")."""
+    return INTERVAL.findall(html.unescape(text).replace("\N{NO-BREAK SPACE}", " "))
+
+
+def _rounds_to(exact: tuple[str, ...], rounded: tuple[str, ...]) -> bool:
+    """Return whether the numbers of a sentence are those of a table, which has more digits."""
+    for cell, word in zip(exact, rounded, strict=True):
+        number, said = (float(re.sub("[+<>,]", "", w).replace("−", "-")) for w in (cell, word))
+        decimals = len(word.partition(".")[2])
+        if abs(number - said) > 0.5 * 10**-decimals + 0.0501 + ("<" in word or ">" in word):
+            return False
+    return True
+
+
+def test_sentences_tables_and_figures_of_a_page_have_the_same_numbers(
+    page: Path, studies: dict[str, Path]
+) -> None:
+    for place in (page, *studies.values()):
+        answer = re.search(r'(?s)<section id="answer".*?</section>', place.read_text("utf-8"))
+        assert answer is not None
+        shown = re.sub(r"(?s)<(svg|style)\b.*?</\1>", "", answer[0])
+        tables = "".join(re.findall(r"(?s)<table.*?</table>", shown))
+        cells = _intervals_in(re.sub("<[^>]+>", " ", tables))
+        prose = re.sub("<[^>]+>", " ", re.sub(r"(?s)<table.*?</table>", "", shown))
+        said = _intervals_in(prose)
+        assert len(said) > 4 and len(cells) > 4
+        assert [words for words in said if not any(_rounds_to(own, words) for own in cells)] == []
+        for file in place.parent.glob("00-answer-*.csv"):
+            drawn = pd.read_csv(file).dropna(subset=["estimate", "ci_low"])
+            texts = [_intervals_in(style.interval(row))[0] for _, row in drawn.iterrows()]
+            assert set(texts) <= set(cells), (file, set(texts) - set(cells))
 
 
 def test_every_figure_can_be_taken_away_with_its_data(page: Path, studies: dict[str, Path]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,10 +99,10 @@ def test_a_lenient_judge_has_its_error_rates_inside_their_intervals(tmp_path: Pa
     assert holds(row_of(rates, grader="lenient", recommended=True), 0.5)
     texts = " ".join(result.findings["sentence"])
     assert texts.startswith("fair agrees with gold on ")
-    assert "Of 2 graders, fair agrees with gold most often and lenient least" in texts
     assert "lenient passes a larger share of checks than the labels of gold: " in texts
     assert "fair is not shown to pass another share of checks" in texts
-    assert re.search(r"fair needs [\d,]+ labels for agreement within 5 points \(160 now\)", texts)
+    needed = result.screens[0].table.cells.set_index("Grader")["Labels for ±5 points"]
+    assert int(needed["lenient"]) > int(needed["fair"]) > 160
     asked = answer(study, grader="lenient").screens[0].headline
     assert asked.startswith("lenient agrees with gold on ")
     assert " of 160 checks, kappa " in asked and " of what gold fails (false passes)" in asked

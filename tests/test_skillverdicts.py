@@ -626,7 +626,7 @@ def test_saved_verdicts_without_a_detectable_change_still_have_sentences(old: st
     if old == "without the column":
         saved = rows.drop(columns="detectable")
     (text,) = [str(s) for s in sc.report.sentences(saved) if "is undetermined:" in str(s)]
-    assert "Neither a gain nor a loss is ruled out." in text and "8 of 10" not in text
+    assert text.endswith(" on 20 cases.") and "8 of 10" not in text
 
 
 @pytest.mark.slow

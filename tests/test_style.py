@@ -230,7 +230,7 @@ def test_the_caption_stands_beside_the_figure_and_is_made_from_the_frames(tmp_pa
     frames = {"delta": delta, "raw_rows": delta[["skill"]]}
     paths = style.save(fig, tmp_path / "fig", data=frames, caption="What the skill changes.")
     words = paths[-2].read_text()
-    assert words == "What the skill changes. n = 12 to 14, 95 % intervals.\n"
+    assert words == "What the skill changes. 12 to 14 cases, 95 % intervals.\n"
     note = json.loads(paths[-1].read_text())
     assert note["caption"] + "\n" == words and note["cut"] is None
     assert note["alt"].startswith("Figure: Difference − points. Key: costs $5.")

@@ -335,7 +335,7 @@ def _feature_rows(frame: pd.DataFrame, ci_level: float, is_score: bool) -> list[
 def _why_no_family_effect(frame: pd.DataFrame) -> str:
     families = sorted(map(str, frame["agent_family"].dropna().unique()))
     if not families or frame["grader_family"].isna().all():
-        return "not identified: model family not recorded; families= names them"
+        return "not identified: model family not recorded"
     if len(families) == 1:
         return (
             f"not identified: every answer is of one model family ({families[0]}), so leniency to "

@@ -585,7 +585,6 @@ _PARAGRAPHS = (
 )
 _END = re.compile(r"(?<=[A-Za-z0-9)\]])\.(?=\s+[\"'“(*_]*[A-Z]|\s*$)")
 _SHORT = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mr|Mrs|Ms|St|No|Fig|Eq)|\b\w)$")
-# matches the start of an item or paragraph that refers to its position or to preceding text
 # the end of a sentence before another, in any language, and abbreviations of other languages
 _STOP = re.compile(
     r"""(?<=[\w)\]%"'”’»`])[.!?](?=\s+["'“‘«¿¡(*_`]*[^\W\da-z_])|[。！？](?![”’」』）])"""
@@ -595,6 +594,7 @@ _SHORT_WORDS = re.compile(
     r"|Uds?|pág|núm)|\b[^\W\d])$"
 )
 _TOKEN = re.compile(r"\w+(?:[.,'’]\w+)*")
+# matches the start of an item or paragraph that refers to its position or to preceding text
 _BACK_REFERENCE = re.compile(
     r"^\W*(?:first|second|third|fourth|last|lastly|finally|then|next|after|afterwards|before|"
     r"step|so|thus|therefore|hence|however|but|and|also|or|yet|still|instead|otherwise|this|that|"

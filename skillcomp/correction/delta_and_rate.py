@@ -612,7 +612,7 @@ def _by_a_draw(group: Group, sides: Sides, intervals: Intervals, n_gold: int) ->
     name = "ppi" if width["ppi"] < width["gold_only"] else "gold_only"
     if width[name] == math.inf:
         return "", note
-    drawn = f"gold on {n_gold} cases, taken as drawn at random (gold_drawn='random')"
+    drawn = f"gold on {n_gold} cases, taken as drawn at random"
     lacks_verdict = pd.concat(s.loc[s["gold"].notna(), "verdict"].isna() for s in sides.values())
     n_lost, n_with_gold = lacks_verdict.sum(), len(lacks_verdict)
     if n_lost > LOST_GOLD * n_with_gold:

@@ -26,8 +26,9 @@ from skillcomp.report.case_pages import Answers
 from skillcomp.report.chapters import NOT_SHOWN
 from skillcomp.report.default_grader import default_grader, frame_of, opened
 from skillcomp.report.page import write_answer
+from skillcomp.report.screens import TITLES
 from skillcomp.stats.results import Fields
-from skillcomp.table import Table, table
+from skillcomp.table import table
 
 with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
@@ -47,36 +48,6 @@ _CASES = [
     "verdict",
 ]
 _AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
-_MEASURES = [
-    "grader",
-    "agent",
-    "condition",
-    "measure",
-    "estimate",
-    "ci_low",
-    "ci_high",
-    "ci_level",
-    "unit",
-    "n",
-    "method",
-    "note",
-]
-_FOREST = [
-    "skill",
-    "agent",
-    "condition",
-    "reference_rate",
-    "rate",
-    "estimate",
-    "ci_low",
-    "ci_high",
-    "ci_level",
-    "unit",
-    "n",
-    "verdict",
-    "method",
-    "note",
-]
 _RATES = {"rate": "condition", "reference_rate": "reference"}
 _EXPORTS = "Write the page, the figure, and the tables of all tabs as csv, to this folder."
 
@@ -334,12 +305,13 @@ class StudyExplorer(ui.Explorer):
             rows = self._headline_rows()
             drawn = ui.picture(draw_headline(rows).axes[0])
             caption = style.describe({"delta": rows}, lead="Change on the same cases.")
-            rows_html = Markup(_table_of(rows, _FOREST).html(most=_MOST_ROWS))
+            rows_html = Markup(table(rows).html(most=_MOST_ROWS))
             return html.render("explore-forest", picture=drawn, caption=caption, table=rows_html)
         rows = self._rows_of_tab(tab)
         if tab == "answer":
-            return Markup("").join(map(_html_paragraph, rows["sentence"]))
-        return Markup(_table_of(rows, _MEASURES).html(most=_MOST_ROWS))
+            parts = rows.groupby("topic", sort=False)["sentence"]
+            return Markup("").join(_html_section(topic, texts) for topic, texts in parts)
+        return Markup(table(rows).html(most=_MOST_ROWS))
 
     # The tab `cases`
 
@@ -397,7 +369,7 @@ class StudyExplorer(ui.Explorer):
                 page = self._answers.page(case["skill"], case["case_id"], repeat)
         return html.render(
             "explore-cases",
-            table=_table_of(rows, _FOREST),
+            table=table(rows),
             current=self._row,
             row=row,
             cases=shown,
@@ -407,9 +379,10 @@ class StudyExplorer(ui.Explorer):
         )
 
 
-def _table_of(rows: pd.DataFrame, columns: list[str]) -> Table:
-    """Format those of the columns that the rows have."""
-    return table(rows[columns_of(rows, *columns)])
+def _html_section(topic: str, texts: pd.Series) -> Markup:
+    """Return the sentences on a topic under its title; the summary has no title."""
+    title = Markup("<h3>{}</h3>").format(TITLES[topic]) if topic in TITLES else Markup("")
+    return title + Markup("").join(map(_html_paragraph, texts))
 
 
 def _html_paragraph(text: str) -> Markup:

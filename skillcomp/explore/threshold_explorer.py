@@ -20,6 +20,7 @@ from skillcomp.overlap.calibrate import (
     COPIES,
     NEEDED,
     NULLS,
+    Chooser,
     Settings,
     existing_names,
     make_sample,
@@ -45,7 +46,6 @@ with extra_imports("lab", "an explorer"):
 _TEXTS = ["text", "class", "skill", "share", "longest_run", "longest_text"]
 _RATES = ["measure", "unit", "estimate", "ci_low", "ci_high", "ci_level", "n_texts", "n_clusters"]
 _Point = tuple[int, float | None]  # n and the cut; a cut of None flags any shared n-gram.
-_FIRST = 6  # The value of n at the start, as in the comprehension report.
 _LONG = 80  # Maximum number of characters shown of the longest sequence of shared words.
 _MOST = 200  # A list shows at most this number of texts.
 
@@ -57,7 +57,7 @@ def threshold(
     skills: Skills,
     attempts: pd.DataFrame | None = None,
     cases: pd.DataFrame | None = None,
-    cut: pd.DataFrame | None = None,
+    max_false_flags: float = 0.05,
     positive: str | Sequence[str] | None = None,
     nulls: str | Sequence[str] | None = None,
     tokenizer: Tokenizer | None = None,
@@ -67,18 +67,15 @@ def threshold(
 
     Parameters
     ----------
-    shared, passages, skills, positive, nulls, tokenizer, tokenizer_name
+    shared, passages, skills, max_false_flags, positive, nulls, tokenizer, tokenizer_name
         As for :func:`skillcomp.overlap.calibrate`: the scored attempts, the passages to score, the
-        skills, the classes that count as copies, those that count as clean, and the tokenizer that
-        scored the attempts.
+        skills, the limit of false flags, the classes that count as copies, those that count as
+        clean, and the tokenizer that scored the attempts. The sliders start at the threshold that
+        ``calibrate`` chooses with them or, if it chooses none, at its choice by the estimates.
     attempts : pandas.DataFrame, optional
         The answers. Without them, you can read only the passages.
     cases : pandas.DataFrame, optional
         The prompts. Text that is also in the prompt is not marked as copied.
-    cut : pandas.DataFrame, optional
-        The result of :func:`skillcomp.overlap.calibrate`. The sliders start at the threshold that
-        it chose. Without `cut`, n starts at 6 (or at the smallest n scored), and any shared n-gram
-        is flagged.
 
     Returns
     -------
@@ -109,8 +106,7 @@ def threshold(
     require_one_row_per_attempt(shared, what="explore.threshold: shared")
     lengths = sorted(shared["n"].astype("int64").unique().tolist())
     label = name_of_tokenizer(tokenizer, tokenizer_name)
-    frames = {"shared": shared} | ({} if cut is None else {"cut": cut})
-    common_tokenizer(frames, what="explore.threshold", label=label)
+    common_tokenizer({"shared": shared}, what="explore.threshold", label=label)
     scored = score(
         passages, skills=skills, ngram=lengths, tokenizer=tokenizer, tokenizer_name=tokenizer_name
     )
@@ -126,18 +122,11 @@ def threshold(
             cases = check(cases, "cases")[[*CASE, "prompt"]]
             rows = attempts.merge(cases, on=CASE, how="left")
             prompts |= rows.set_index("attempt_id")["prompt"].to_dict()
-    start: _Point = (_FIRST if _FIRST in lengths else lengths[0], None)
-    if cut is not None:
-        chosen = checked_columns(cut, ["chosen", "n", "rule", "cut"], what="explore.threshold: cut")
-        chosen = chosen[chosen["chosen"].fillna(False) & chosen["n"].notna()]
-        if len(chosen):
-            row = chosen.iloc[0]
-            start = int(row["n"]), None if row["rule"] == "any" else float(row["cut"])
     names = set(passages["level"].dropna())
     copies = existing_names(positive, COPIES, names)
     clean = existing_names(nulls, NULLS, names | set(every["condition"].dropna()))
-    settings = Settings(copies, clean)
-    return ThresholdExplorer(every, settings, skills, texts, prompts, start, tokenizer)
+    settings = Settings(copies, clean, max_false_flags)
+    return ThresholdExplorer(every, settings, skills, texts, prompts, tokenizer)
 
 
 def _cut_text(cut: float | None) -> str:
@@ -166,7 +155,6 @@ class ThresholdExplorer(ui.Explorer):
         skills: Skills,
         texts: Mapping[Any, Any],
         prompts: Mapping[Any, Any],
-        start: _Point,
         tokenizer: Tokenizer | None = None,
     ) -> None:
         self._settings, self._tokenizer = settings, tokenizer
@@ -192,8 +180,9 @@ class ThresholdExplorer(ui.Explorer):
             ),
             "cut": ui.Control("Cut", (), _cut_text, kind=widgets.SelectionSlider, hint="keys ← →"),
         }
-        self.choices["n"].at = self._sample.lengths.index(start[0])
-        self._offer_cuts(start[1])
+        n, cut = self._calibrated_point()
+        self.choices["n"].at = self._sample.lengths.index(n)
+        self._offer_cuts(cut)
         self._saved_point = self._chosen_point
         self._open_row: tuple[str, int] | None = None
         self._pictures = cache(self._pictures_of)
@@ -207,6 +196,15 @@ class ThresholdExplorer(ui.Explorer):
     @property
     def _chosen_point(self) -> _Point:
         return self.chosen("n"), self.chosen("cut")
+
+    def _calibrated_point(self) -> _Point:
+        """Return the point that `calibrate` chooses; if it cannot, the smallest n and no cut."""
+        chooser = Chooser(self._sample, self._sample.nulls)
+        at = chooser.chosen if chooser.chosen >= 0 else chooser.best(by_estimate=True)
+        if at < 0:
+            return self._sample.lengths[0], None
+        chosen = self._sample.candidates.iloc[at]
+        return int(chosen["n"]), None if chosen["rule"] == "any" else float(chosen["cut"])
 
     def _offer_cuts(self, nearest: float | None) -> None:
         """Offer the cuts that exist for the chosen n, and choose the one nearest to `nearest`."""

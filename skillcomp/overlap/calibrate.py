@@ -1144,7 +1144,7 @@ def _reason_without_choice(chooser: Chooser) -> str:
     if where:
         reason += ", or fewer that are as long as the answers, such as answers without the skill"
     if high < 1:
-        reason += f", or choose max_false_flags={np.ceil(high * 1000) / 1000:g}"
+        reason += f"; the data support a limit of {np.ceil(high * 1000) / 10:g} %"
     return reason
 
 

@@ -426,9 +426,13 @@ class _PlannedStudy:
             judge = "CR2 with Satterthwaite t"
         elif settings.interval == "adaptive" and not self.adaptive:
             judge += " (not adaptive for shares of checks and scores)"
-        margin = f" against a margin of {settings.margin:g}" if settings.margin else ""
+        size = f"{100 * settings.margin:g} points"
+        if settings.value == "score":
+            size = f"{settings.margin:g}"
+        margin = f" against a margin of {size}" if settings.margin else ""
         studies = f"{settings.n_studies} studies, seed {settings.seed}"
-        method = f"simulation of {studies}, judged by {judge} at {settings.ci_level:g}{margin}"
+        level = f"{100 * settings.ci_level:.4g} %"
+        method = f"simulation of {studies}, judged by {judge} at {level}{margin}"
         return undefined(method, why, settings.ci_level)
 
     def power(self, size: float) -> Interval:

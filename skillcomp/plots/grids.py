@@ -564,7 +564,8 @@ def case_map(
     bar = ax.figure.colorbar(ScalarMappable(Normalize(0, 1), colors), ax=ax, pad=0.02, aspect=25)
     bar.set_label("Pass rate (%)")
     _set_color_bar(bar, percent=True)
-    n_cases = len(table[[*names, "case_id"]].drop_duplicates())
+    case = [name for name in ("skill", "case_id") if name in table]
+    n_cases = len(table[case].drop_duplicates())
     about = f"Pass rate of each of {n_cases:,} cases"
     describe_axes(ax, f"{about} {draw.each(names, 'condition')}")
     return ax

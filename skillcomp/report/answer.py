@@ -29,7 +29,7 @@ from skillcomp import (
 )
 from skillcomp.contrast import BoundedValue, Bounds
 from skillcomp.deltas.paired_deltas_and_price import has_single_checks
-from skillcomp.errors import SkillcompError, StudyError, argument, require_known
+from skillcomp.errors import SkillcompError, StudyError, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.outcomes import UNANSWERED
@@ -271,7 +271,7 @@ def answer(
         grader = next(iter(sorted(verdicts.loc[verdicts["score"].notna(), "grader"])), None)
     chosen = default_grader(verdicts, grader, gold=gold) if grader or data.graders else ""
     if grader is None and not labelled and len(data.graders) > 1:
-        done = f"no gold says which is right: {chosen} counts; {argument('fact grader')} chooses"
+        done = f"no gold says which is right: {chosen} counts"
         change = Change("graders", ", ".join(data.graders), done, 0)
         found["problems"] = pd.concat([changes_frame([change]), found.get("problems")])
     add_facts_on_grading(estimates, data, round)
@@ -292,7 +292,7 @@ def answer(
         gold = gold.iloc[:0]
         found.pop("unusable", None)  # verdicts without pass or fail have scores
         if mine["transfer"].notna().any():
-            estimates.missing["gap"] = "sc.transfer.gap has value='score'"
+            estimates.missing["gap"] = "near and far cases are compared by what passes"
     try:
         reference = default_reference(mine.drop(columns="passed") if is_score else mine, reference)
     except StudyError as error:

@@ -13,7 +13,7 @@ from skillcomp import frames, reliability
 from skillcomp.errors import FrameError, SkillcompError, StudyError, argument, instead
 from skillcomp.frames import Frames
 from skillcomp.frames.estimates import group_codes, ordered, reference_choices, require_reference
-from skillcomp.frames.reference_labels import Drawn, check_draw
+from skillcomp.frames.reference_labels import ITEM, SETTLED, Drawn, check_draw
 from skillcomp.frames.save_frames import saved_facts
 from skillcomp.frames.table_pairs import OF_PAIR
 from skillcomp.grading_rules import addresses_grader
@@ -231,6 +231,8 @@ class StudyData:
     ----------
     cases, attempts, gold, pairwise, passages : pandas.DataFrame
         The frames of the study.
+    labels : pandas.DataFrame
+        The gold labels of each labeller, also if ``gold`` has only the adjudicated ones.
     verdicts, every : pandas.DataFrame
         The verdicts of the round that is reported, and those of all rounds.
     skills : mapping
@@ -246,6 +248,7 @@ class StudyData:
     cases: pd.DataFrame
     attempts: pd.DataFrame
     gold: pd.DataFrame
+    labels: pd.DataFrame
     pairwise: pd.DataFrame
     passages: pd.DataFrame
     verdicts: pd.DataFrame
@@ -264,6 +267,11 @@ class StudyData:
     def agents(self) -> list[str]:
         """``["agent"]`` if several agents answered; otherwise empty."""
         return ["agent"] if self.verdicts["agent"].nunique() > 1 else []
+
+    @property
+    def labels_by_hand(self) -> pd.DataFrame:
+        """The labels that say pass or fail, without those that settle differences."""
+        return self.labels[self.labels["passed"].notna() & ~self.labels["labeller"].isin(SETTLED)]
 
     @property
     def is_of_pairs(self) -> bool:
@@ -343,6 +351,7 @@ def study_data(study: Study, round: int) -> StudyData:
     """
     names = ("cases", "attempts", "gold", "pairwise", "passages")
     read = {name: frame_of(study, name) for name in names}
+    read["labels"] = frame_of(study, "gold", labeller="all")
     own = frame_of(study, "verdicts", round="all")
     facts = vars(study) if isinstance(study, Frames) else saved_facts(study)
     every = grader_versions(own)
@@ -378,14 +387,22 @@ def add_facts_on_grading(into: StudyEstimates, data: StudyData, round: int) -> N
 
 
 def _labellers(data: StudyData) -> pd.DataFrame:
-    """Count gold labels by kind and model family; mark families that also answered or graded."""
+    """Count gold labels by kind and model family; mark families that also answered or graded.
+
+    Also count the labellers, the checks that several of them labelled, and their disagreements.
+    """
     keys = ["labeller_kind", "labeller_family"]
+    by_hand = data.labels_by_hand
+    items = by_hand.groupby(ITEM)["passed"].agg(["size", "nunique"])
     labels = data.gold[data.gold["passed"].notna()]
     counts = labels.groupby(keys, dropna=False, sort=False).size().reset_index(name="n")
     family = counts["labeller_family"]
     return counts.assign(
         answered=family.isin(data.attempts["agent_family"].dropna()),
         graded=family.isin(data.verdicts["grader_family"].dropna()),
+        n_labellers=by_hand["labeller"].nunique(),
+        n_twice=int(items["size"].gt(1).sum()),
+        n_apart=int(items["nunique"].gt(1).sum()),
     )
 
 

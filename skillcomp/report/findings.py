@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from skillcomp.contrast import MIN_SKILLS
 from skillcomp.frames.estimates import columns_of, require_columns
 from skillcomp.report.phrases import (
     Sentence,
@@ -14,7 +13,6 @@ from skillcomp.report.phrases import (
     headline_sentences,
     main_rows,
     overall_sentences,
-    plural,
     row_sentences,
     settling_sentences,
     skill_and_agent,
@@ -44,7 +42,7 @@ _TOPICS = {
     "triggers": "trigger",
     "goals": "trigger",
     "agreement": "grader",
-    "unusable": "grader",
+    "unusable": "limits",
     "addressing": "grader",
     "rounds": "grader",
     "drift": "drift",
@@ -240,10 +238,5 @@ def _limit_sentences(
     elif frames.get("agreement") is None and "agreement" not in missing:
         yield Sentence("Without gold labels nothing here is corrected for the grader.")
     n = main["skill"].nunique()
-    text = f"{plural(n, 'skill')} {'says' if n == 1 else 'say'} nothing of skills in general."
-    if n >= MIN_SKILLS:
-        text = (
-            f"The intervals are about these {n} skills; sc.skillverdicts.across estimates skills "
-        )
-        text += "in general."
-    yield Sentence(text)
+    these = "this skill" if n == 1 else f"these {n} skills"
+    yield Sentence(f"The intervals are about {these}, not about skills in general.")

@@ -56,7 +56,6 @@ from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF, findings
 from skillcomp.report.phrases import listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
-from skillcomp.report.sentences import sentences
 from skillcomp.skillverdicts.decide_and_compare_cases import NAIVE, check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
@@ -80,13 +79,12 @@ _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass
 _OF_GRADERS: dict[str, say.Part] = {
     "Grader": "{grader}",
     "Agrees with gold": "{raw_agreement:share}",
+    "Kappa": "{cohen_kappa:coefficient}",
     "False passes": "{false_passes:share}",
     "False fails": "{false_fails:share}",
     "Checks passed: change": "{naive:cell}",
     "corrected": ("{best:cell}", "{plain:cell}"),
 }
-# Without gold, verdicts have hollow symbols.
-_UNCHECKED_SIGNS = style.VERDICT_SIGNS | {"teaching": "△", "harmful": "▽", "redundant": "○"}
 
 
 def build(
@@ -573,16 +571,6 @@ def _price_table(price: pd.DataFrame) -> str:
     return table(pd.DataFrame(columns).reset_index()).html()
 
 
-def _shown_and_folded(
-    rows: Sequence[Fields], below: Collection[str] = ()
-) -> tuple[list[Fields], list[str]]:
-    """Return the rows to show, and the sentences to fold: on a single subject, or in `below`."""
-    shown = [
-        row for row in rows if not isinstance(row["about"], str) and row["sentence"] not in below
-    ]
-    return shown, [row["sentence"] for row in rows if row not in shown]
-
-
 def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     """Return the variables of the template of the first page."""
     rows: list[Any] = result.findings.to_dict("records")
@@ -591,17 +579,15 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     methods = dict.fromkeys(str(m) for frame in with_method for m in frame["method"].dropna())
     adaptive = any(name.startswith("adaptive") for name in methods)
     topics = defaultdict[str, list[Fields]](list)  # the template asks for any topic
-    signs = style.VERDICT_SIGNS if "agreement" in estimates else _UNCHECKED_SIGNS
     for row in rows:
         why = row["why"] if isinstance(row["why"], str) else ""
-        topics[row["topic"]].append(row | {"mark": signs.get(str(row["verdict"]), "?"), "why": why})
+        mark = style.VERDICT_SIGNS.get(str(row["verdict"]), "?")
+        topics[row["topic"]].append(row | {"mark": mark, "why": why})
     graders = _grader_table(estimates) if "decided" in estimates else ""
     grid, skills = dict[Any, pd.Series](), []
-    folded: dict[str, list[str]] = {}
-    if graders:  # fold the sentences with numbers of the table of graders
+    if graders:  # the tables have what is about single graders
         own = [*topics["grader"], *topics.pop("drift", []), *topics.pop("correction", [])]
-        below = sentences(estimates["agreement"])[:-1]  # the last one is on how gold was drawn
-        topics["grader"], folded["grader"] = _shown_and_folded(own, below)
+        topics["grader"] = [row for row in own if not isinstance(row["about"], str)]
     if "decided" in estimates:
         headlines = {screen.headline for screen in result.screens}
         topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
@@ -611,15 +597,15 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
     is_score = bool(skills) and unit_of(decided.iloc[0]) == "score"
-    shown, single = _shown_and_folded(topics["limits"])
-    if len(single) > 1:
-        topics["limits"], folded["limits"] = shown, single
     price = _price_table(estimates["price"]) if "price" in estimates else ""
     # these topics may have no box on the page, so their tables move to the limits
     absent = {"dimension", "structure", "trigger"} - {*topics} | ({"price"} if not price else set())
     moved = dict.fromkeys(absent, "limits") | {"drift": "grader", "correction": "grader"}
     tables = defaultdict[str, list[Any]](list)
     for name, frame in estimates.items():
+        if name == "needed" and len(frame):
+            points = {f"{part}_in_points": 100 * frame[part] for part in ("size", "margin")}
+            frame = frame.assign(**points).drop(columns=["size", "margin"])
         if "note" in frame and len(frame):
             topic = TOPIC_OF.get(name, "grader")
             tables[moved.get(topic, topic)].append((style.called(name), table(frame)))
@@ -628,7 +614,6 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()
     return {
         "topics": topics,
-        "notes": folded,
         "tables": tables,
         "skills": skills,
         "graders": graders,
@@ -641,7 +626,7 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         "titles": TITLES,
         "say": say,
         "called": style.called,
-        "signs": signs,
+        "signs": style.VERDICT_SIGNS,
         "level": style.quantity if is_score else say.rate,
         "problem": problem,
         "first": ON_FIRST_PAGE,

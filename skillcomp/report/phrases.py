@@ -299,7 +299,6 @@ _OF_ROWS: dict[str, Callable[[Row], str]] = {
     "kappa": coefficient_text,
     "cell": change_text,
     "n": lambda row: f"{row['n']:,.0f}",
-    "interval of counts": lambda row: count_range(row[["ci_low", "ci_high"]]),
     "clusters": lambda row: f"{row['n_clusters']:,.0f}",
     "reason": lambda row: reason(row),
     "source": lambda row: _SOURCES.get(str(row.get("estimator")), ""),
@@ -408,11 +407,6 @@ _REASONS: dict[str, Part] = {
     "detectable": "{row:limits}; a change below {detectable:size} may go unseen",
     "undetermined": "{row:limits} includes 0 and changes beyond the margin",
 }
-_RULED_OUT = (
-    " Ruled out: a loss of {no_loss:size}.",
-    " Ruled out: a gain of {no_gain:size}.",
-    " Neither a gain nor a loss is ruled out.",
-)
 _ADJUSTED = (
     "; adjusted for the {n_rows:#verdict} it does not ({p_adjusted:adjusted p}).",
     " by its interval, but not by its p-value ({p_adjusted:p}).",
@@ -435,15 +429,10 @@ _REMARKS: dict[str, Phrase] = {
         " The interval is within {margin:size}, but not once adjusted for ",
         ("the {n_rows:#verdict}.", "several verdicts."),
     ],
-    "unseen": [_RULED_OUT, f" In such a study {_UNSEEN}."],
-    "detectable": [
-        _RULED_OUT,
-        " A change of {detectable:size} would have been shown in 8 of 10 such studies.",
-    ],
-    "undetermined": [_RULED_OUT],
+    "unseen": [f" In such a study {_UNSEEN}."],
+    "detectable": [" A change of {detectable:size} would have been shown in 8 of 10 such studies."],
 }
 _LOSSES = ["hurts", "harmful"]
-_FEW = 4  # With more undetermined skills than this, there are no sentences on single skills.
 FIXED_IN_ADVANCE = (
     "A number of cases that rests on the change observed can be too small or too large by chance. "
     "Fix the number of cases in advance: a t test looked at after 20, 40, 80 and 160 cases errs in "
@@ -566,17 +555,9 @@ def overall_sentences(
     if averaged:
         what = "agents" if single else "skills and agents"
         over = f"Over all {what} (agents averaged within each case), "
-    loaded = {"the skill": "the skill loaded" if single else "their skill loaded"}
-    loaded["a placebo"] = "a placebo loaded instead"
     for _, row in overall.iterrows():
         own = main[main["condition"].eq(row["condition"])]
-        how = treatment(row["condition"], row.get("reference"))
-        words: Fields = {
-            "how": loaded.get(how, how),
-            "without": without(row.get("reference", "baseline")).removesuffix(" it"),
-            "over": "" if single and not averaged else over,
-            "best": None,
-        }
+        words: Fields = {"over": "" if single and not averaged else over, "best": None}
         if corrected is not None:
             best = marked(corrected[corrected["condition"].eq(row["condition"])])
             known = [best for _, best in with_estimate(best, "ci_low").iterrows()]
@@ -661,7 +642,7 @@ def _comparison(name: str, other: str, worse: str) -> str:
 
 def _words_on_verdict(row: Row) -> Fields:
     """Return further fields of a phrase on a verdict; those that do not apply are None."""
-    margin, n_gold = row["margin"], row.get("n_gold", float("nan"))
+    n_gold = row.get("n_gold", float("nan"))
     n_rows = re.search(r"by Holm over (\d+)", str(row.get("method", "")))
     counted = ["n_missing", "n_missing_reference"] if row.get("overturned", False) else []
     verdict = row["verdict_uncorrected" if state_of(row) == "unconfirmed" else "verdict"]
@@ -671,8 +652,6 @@ def _words_on_verdict(row: Row) -> Fields:
         "verb": _VERBS.get(verdict, _VERBS["undetermined"])[0],
         "counted": row.drop(counted),  # the sentence on missing answers has their numbers
         "n_rows": int(n_rows[1]) if n_rows else None,
-        "no_loss": margin if row["ci_low"] > -margin else None,
-        "no_gain": margin if row["ci_high"] < margin else None,
         "hopeless": row["n"] if row.get("labels_needed") == math.inf else None,
         "lacking": max(FEWEST_GOLD - n_gold, 0),
     }
@@ -701,49 +680,34 @@ def _is_corrected(row: Row) -> bool:
 
 
 def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> Sentences:
-    """Describe how many cases each undetermined skill needs."""
-    parts = [(row, _rows_needed(needed, row)) for _, row in undecided.iterrows()]
-    firsts = pd.DataFrame([rows.iloc[0] for _, rows in parts if len(rows)])
-    n, counts = len(parts), firsts.get("estimate", pd.Series()).dropna()
-    if n > 1 and len(firsts):
-        plan = _PLAN.format_map(fields_of(firsts.iloc[0]))
-        alone = any(_is_corrected(row) for row, _ in parts)
-        n_settled = len(counts) or len(firsts)
-        yield Sentence(
-            f"{n} {unit_of_rows(undecided)} are undetermined, with {count_range(undecided['n'])} "
-            "cases each. If the changes are as estimated, it takes "
-            f"{count_range(counts) if len(counts) else _TOO_MANY} cases to "
-            f"settle {'all' if n_settled == n else n_settled} of them"
-            f"{' by the grader alone' if alone else ''}, {plan}."
-        )
-    for row, rows in parts if n <= _FEW or firsts.empty else ():
-        text = f"{skill_and_agent(row)}: how many cases would settle it is not known."
-        if len(rows):
-            by_grader = "by the grader alone, " if _is_corrected(row) else ""
-            text = f"{skill_and_agent(row)}: if the change is as "
-            text += f"{'estimated' if by_grader else 'observed'} "
-            text += f"({signed(rows['size'].iloc[0])}), {by_grader}"
-            text += _shown_with(rows) + _PLAN.format_map(fields_of(rows.iloc[0])) + "."
-        yield Sentence(text, row["skill"])
-    if len(firsts):
-        yield Sentence(FIXED_IN_ADVANCE)
+    """Give the range of the numbers of cases that undetermined skills need."""
+    if undecided.empty:
+        return
+    n, of = len(undecided), f"with {count_range(undecided['n'])} cases"
+    text = f"{n} {unit_of_rows(undecided)} are undetermined, {of} each. "
+    it, them = "the changes are", "them"
+    if n == 1:
+        text = f"{skill_and_agent(undecided.iloc[0])} is undetermined, {of}. "
+        it, them = "the change is", "it"
+    rows = _first_rows_needed(undecided, needed)
+    if rows.empty:
+        yield Sentence(f"{text}How many cases would settle {them} is not known.")
+        return
+    counts = with_estimate(rows)["estimate"]
+    n_settled = len(counts) or len(rows)
+    settled = f"{'all' if n_settled == n else n_settled} of them" if n > 1 else them
+    alone = any(_is_corrected(row) for _, row in undecided.iterrows())
+    text += f"If {it} as {'estimated' if alone else 'observed'}, it takes "
+    text += f"{count_range(counts) if len(counts) else _TOO_MANY} cases to settle {settled}"
+    text += f"{' by the grader alone' if alone else ''}, "
+    yield Sentence(f"{text}{_PLAN.format_map(fields_of(rows.iloc[0]))}.")
+    yield Sentence(FIXED_IN_ADVANCE)
 
 
-def _rows_needed(needed: pd.DataFrame | None, row: Row) -> pd.DataFrame:
-    """Return the rows of `needed` for one skill that have a number of cases."""
+def _first_rows_needed(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> pd.DataFrame:
+    """Return for each undetermined skill the first row of `needed` with a number of cases."""
     if needed is None or needed.empty:
         return pd.DataFrame()
-    rows = rows_like(needed, row)
-    return rows[rows["estimate"].notna() | rows["note"].str.startswith("more than ")]
-
-
-def _shown_with(needed: pd.DataFrame) -> str:
-    """List numbers of cases, each with what a study of this size would show."""
-    words = list[str]()
-    for _, row in needed.iterrows():
-        count = f"{row['estimate']:,.0f}" if has_estimate(row) else _TOO_MANY
-        effect = "a gain" if row["size"] > 0 else "a loss"
-        effect = "no change" if abs(row["size"]) < row["margin"] else effect
-        beyond = " beyond the margin" if row["margin"] else ""
-        words.append(f"{count}{'' if words else ' cases would show'} {effect}{beyond}")
-    return f"{listing(words)}, "
+    known = needed["estimate"].notna() | needed["note"].str.startswith("more than ")
+    parts = [rows_like(needed[known], row).head(1) for _, row in undecided.iterrows()]
+    return pd.concat(parts)

@@ -34,6 +34,14 @@ SKILL_QUESTION = "Does the skill teach the agent, and can the grader be trusted?
 _SKILL_NEEDS = "answers to the same cases under two conditions, one of them the reference"
 # title of the sentences on each topic, in the order of a screen
 TITLES = {
+    "skill": "Skill by skill",
+    "condition": "Other conditions",
+    "placebo": "With a placebo",
+    "transfer": "Near against far",
+    "dimension": "By dimension",
+    "structure": "Content and form",
+    "trigger": "Does it fire when it should?",
+    "grader": "The graders",
     "trust": "Can it be trusted?",
     "bias": "Is it biased?",
     "wins": "Which system wins?",
@@ -42,20 +50,19 @@ TITLES = {
     "correction": "What does the correction change?",
     "gold": "How many gold labels are missing?",
     "limits": "What this study cannot say",
+    "reading": "How the results came about and were read",
 }
-_NO_ROWS = pd.DataFrame(columns=["grader", "measure", "estimate", "n"])
+_NO_ROWS = pd.DataFrame(columns=["grader", "measure", "estimate", "ci_low", "n"])
 _MOST = 12  # A figure shows at most this number of graders, and a screen of win rates.
 _GOLD = "the labels of gold"  # Gold has this name where it is treated as a grader.
 _CHOICES = ["winner", "winner_position"]
-# measure -> its name in sentences, the half-width of its interval to aim at, the labels that count
-_AIMS = {
-    "raw_agreement": ("agreement", 0.05, "labels"),
-    "cohen_kappa": ("kappa", 0.1, "labels"),
-    "false_passes": ("false passes", 0.05, "gold fails"),
-    "false_fails": ("false fails", 0.05, "gold passes"),
-}
+_HALF_WIDTH = 0.05  # a table gives the labels that agreement needs for an interval of this size
 # measures of the figure on graders, and of the figure on pairs, with their names
-_SHARES = {name: text for name, (text, *_) in _AIMS.items() if name != "cohen_kappa"}
+_SHARES = {
+    "raw_agreement": "agreement",
+    "false_passes": "false passes",
+    "false_fails": "false fails",
+}
 _SIDES = {
     "position_consistency": "the same choice",
     "position_reversals": "the other choice",
@@ -81,10 +88,12 @@ _OF_GOLD = {
     "Agrees with gold": "{raw_agreement:share}",
     "Kappa": "{cohen_kappa:kappa}",
 }
+_LABELS_NEEDED = {"Labels for ±5 points": "{needed:,.0f}"}
 _OF_AGREEMENT = _OF_GOLD | {
     "False passes": "{false_passes:share}",
     "False fails": "{false_fails:share}",
     "Items": "{raw_agreement:n}",
+    **_LABELS_NEEDED,
     "Rank": "{agreement_rank:rank}",
     "No verdict": "{lost:,.0f}",
 }
@@ -93,6 +102,7 @@ _OF_PAIRS = _OF_GOLD | {
     "Shown first": "{position_points:points}",
     "Ties": "{n_ties:,.0f}",
     "Pairs": "{n:,.0f}",
+    **_LABELS_NEEDED,
 }
 _OF_TEXTS = {
     "Texts": "{texts}",
@@ -216,11 +226,13 @@ def _grader_screen(
     texts = _texts_on(frames, _ON_GRADERS, headline)
     if len(set(data.base_names.values())) < 2:  # the sentences on drift compare the versions
         del texts["differences"]
-    texts["gold"] = _gold_sentences(data, rows, grader)
+    texts["gold"] = [_labels_lacking(data, grader)]
     texts["limits"] = _limits_of_graders(data, frames)
     return {
         "headline": headline,
-        "table": cell_table(pd.concat([cells, ranks[: len(rows)]]), _OF_AGREEMENT, "grader"),
+        "table": cell_table(
+            pd.concat([_with_labels_needed(cells), ranks[: len(rows)]]), _OF_AGREEMENT, "grader"
+        ),
         "texts": texts,
         "drawn": _drawn(rows[rows["grader"].isin(order.head(_MOST))], _SHARES),
         "caption": "Agreement of each grader with gold and both kinds of its errors, on items with "
@@ -291,31 +303,29 @@ def _draw_shares(rows: pd.DataFrame, label: str) -> Any:
     return plots.estimates(rows, y="grader", hue="measure", label=label)
 
 
-def _gold_sentences(
-    data: StudyData, agreement: pd.DataFrame, grader: str, per_item: int = 1
-) -> Iterator[str]:
-    """Count the items of a grader without gold, and the labels that narrow intervals need."""
+def _labels_lacking(data: StudyData, grader: str, per_item: int = 1) -> str:
+    """Count the items of a grader without a gold label."""
     own = data.verdicts[data.verdicts["grader"].eq(grader)]
     labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
     n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
     units = f"{n:,} {'items' if per_item == 1 else 'comparisons'} of {grader}"
-    yield f"{lacking:,} of {units} have no gold label." if lacking else f"All {units} have a label."
-    aims = []
-    for _, row in with_estimate(agreement[agreement["grader"].eq(grader)]).iterrows():
-        # in pairs, false passes and false fails are equal
-        if row["measure"] in list(_AIMS)[: 4 if per_item == 1 else 2]:
-            name, half, what = _AIMS[row["measure"]]
-            needed = units_needed(interval_of(row), half) / per_item
-            width = f"{half:g}" if name == "kappa" else f"{100 * half:.0f} points"
-            now = row["n"] / per_item
-            aims.append(f"{needed:,.0f} {what} for {name} within {width} ({now:,.0f} now)")
-    if aims:
-        yield f"{grader} needs {'; '.join(aims)}."
+    return (
+        f"{lacking:,} of {units} have no gold label." if lacking else f"All {units} have a label."
+    )
+
+
+def _with_labels_needed(rows: pd.DataFrame, per_item: int = 1) -> pd.DataFrame:
+    """Add the number of labels with which the agreement of each grader is known to 5 points."""
+    raw = with_estimate(rows_of(rows, "raw_agreement"), "ci_low").set_index("grader")
+    needed = {
+        name: units_needed(interval_of(row), _HALF_WIDTH) / per_item for name, row in raw.iterrows()
+    }
+    return rows.assign(needed=rows["grader"].map(needed))
 
 
 def _limits_of_graders(data: StudyData, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
     if len(data.gold):
-        if data.gold["labeller"].nunique() < 2:
+        if data.labels_by_hand["labeller"].nunique() < 2:
             yield "How far labellers agree with each other is not known: there is one labeller."
         yield "Errors that the labellers share with a grader are not seen: gold has them too."
     if not data.versions and "rounds" not in frames:
@@ -353,7 +363,7 @@ def _pairwise_screen(
     headline = _sentence_on(position, judge, f"Whether {judge} prefers a place is not known.")
     texts = _texts_on(frames | said | {"win_rates": wins}, topics, headline)
     if data.is_of_pairs:
-        texts["gold"] = _gold_sentences(data, agreement, judge, per_item=2)
+        texts["gold"] = [_labels_lacking(data, judge, per_item=2)]
     texts["limits"] = _limits_of_pairs(data)
     raw = rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
     # a comparison has two items: "is the first better?" and "is the second better?"
@@ -367,7 +377,9 @@ def _pairwise_screen(
         caption, label = "How often a system is preferred to another.", "Win rate (95 % CI)"
     return {
         "headline": headline,
-        "table": cell_table(pd.concat([position, agreement]), _OF_PAIRS, "grader"),
+        "table": cell_table(
+            _with_labels_needed(pd.concat([position, agreement]), per_item=2), _OF_PAIRS, "grader"
+        ),
         "texts": texts,
         "drawn": drawn,
         "caption": caption,

@@ -46,7 +46,7 @@ from skillcomp.report.phrases import (
     with_estimate,
 )
 from skillcomp.stats.results import Fields
-from skillcomp.style import called
+from skillcomp.style import AMOUNTS, called
 
 # Columns that identify a sentence; the first of them in a frame is what the sentence is about.
 _SUBJECTS = ("skill", "grader", "side")
@@ -91,8 +91,6 @@ _CHANGES: dict[str, Callable[[Row], str]] = {"percentage points": points, "rate"
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 _DIFFERS = "shown to differ from an unbiased judge"
 _OF_JUDGES = (_DIFFERS, f"not {_DIFFERS}", "measured", "not measured")
-_AMOUNTS = {"cost_usd": "cost", "seconds": "time", "input_tokens": "input tokens"}
-_AMOUNTS |= {"output_tokens": "output tokens", "n_words": "words", "n_commands": "commands"}
 _PHRASES_OF_AMOUNTS: list[tuple[str, dict[str, Phrase]]] = [
     (
         f"the change in {words}",
@@ -103,7 +101,7 @@ _PHRASES_OF_AMOUNTS: list[tuple[str, dict[str, Phrase]]] = [
             )
         },
     )
-    for amount, words in _AMOUNTS.items()
+    for amount, words in AMOUNTS.items()
 ]
 # What is estimated, and its phrases by measure; the first measure with an estimate is said. The
 # first part of a phrase must be known; a further part is left out if a number in it is unknown. Of
@@ -373,20 +371,13 @@ def _words_of(row: Row, rows: Mapping[str, Row]) -> Fields:
 
 
 def _order_of_graders(agreement: pd.DataFrame) -> Iterator[str]:
-    """Name the graders that agree most and least with gold, and those not better than chance."""
+    """Name the graders that are not better than chance, and the order by kappa if it differs."""
     raw = with_estimate(rows_of(agreement, "raw_agreement"), "ci_low")
     raw = raw.sort_values("estimate", ascending=False, kind="stable")
     of_rounds = agreement["measure"].eq("flip_rate").any()
     among = "reference" in raw or raw["note"].str.contains("gold is a majority").any()
-    if "labeller" in raw or of_rounds or among or raw["grader"].nunique() < 2:
-        return
-    best, second, last = raw.iloc[0], raw.iloc[1], raw.iloc[-1]
-    text = f"Of {len(raw)} graders, {best['grader']} agrees with gold most often and "
-    text += f"{last['grader']} least"
-    if best["ci_low"] <= second["ci_high"]:
-        text += f"; the intervals of {best['grader']} and {second['grader']} overlap"
-    yield f"{text}."
-    if "prevalence" not in raw:
+    unlike = "labeller" in raw or of_rounds or among or "prevalence" not in raw
+    if unlike or raw["grader"].nunique() < 2:
         return
     many, verb = "pass", "passes"
     alike = raw["prevalence"]
@@ -433,7 +424,7 @@ def _sorted_by_shown(
 
 
 def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
-    """List the pairs of graders that differ in agreement, and the ranks that the pairs allow."""
+    """List the pairs of graders that differ in agreement."""
     level = next(
         (str(n) for n in pairs if n not in (*_SUBJECTS, "reference", "measure")), "measure"
     )
@@ -441,11 +432,6 @@ def _pairs_of_graders(pairs: pd.DataFrame) -> Iterator[str]:
     rows = rows_of(pairs, "agreement_difference")
     pair = (f"{{{level}}}" + " against {reference}").format_map
     yield from _sorted_by_shown(rows, "A difference in agreement", "all pairs", pair)
-    ranks = with_estimate(rows_of(pairs, "agreement_rank"))
-    if len(ranks):
-        certain = f"{100 * ranks['ci_level'].iloc[0]:g} % certain for all together"
-        places = listing_of_rows(ranks, f"{{{level}:s}} {{row:interval of counts}}")
-        yield f"Ranks that these pairs allow ({certain}): {places}."
 
 
 def _agreement_of_labellers(agreement: pd.DataFrame) -> Iterator[str]:
@@ -576,17 +562,7 @@ def _factors_in_words(effects: pd.DataFrame) -> Iterator[str]:
         if has_estimate(total := of.get(("total", ""))):
             parts.append(f"any document by {change(of['any document', ''])}")
             document += f" by {change(total)}"
-        first, second = factors
-        yield f"{start}{document}: {listing(parts)}{on_cases(of[first, ''])}."
-        levels = [
-            f"where {first} is {at}, {second} changes it by {change(row)} of a room of "
-            f"{size(1.0 - row['reference_rate'])}"
-            for (name, at), row in of.items()
-            if name == second and at and pd.notna(row["estimate"])
-        ]
-        if levels:
-            text = "; ".join(levels)
-            yield f"{start}{text[:1].upper()}{text[1:]}."
+        yield f"{start}{document}: {listing(parts)}{on_cases(of[factors[0], ''])}."
 
 
 def _controls_in_words(controls: pd.DataFrame) -> Sentences:
@@ -714,7 +690,13 @@ def _draw_of_gold(agreement: pd.DataFrame) -> Iterator[str]:
 
 
 def _labellers_in_words(labellers: pd.DataFrame) -> Sentences:
-    """Count gold labels by models, by programs, and by the model families of agents or graders."""
+    """Describe who labelled, how often labellers disagree, and labels that are not independent."""
+    if len(labellers) and (n := labellers["n_labellers"].iloc[0]) > 1:
+        who = "people" if labellers["labeller_kind"].eq("person").all() else "labellers"
+        n_twice, n_apart = (labellers[name].iloc[0] for name in ("n_twice", "n_apart"))
+        text = f"they disagree on {n_apart:,} of the {n_twice:,} checks that several of them judged"
+        text = text if n_twice else "no check was judged by two of them"
+        yield Sentence(f"Gold is by {n} {who}; {text}.")
     for _, row in labellers.iterrows():
         kind, family = row["labeller_kind"], row["labeller_family"]
         shared = [verb for verb in ("answered", "graded") if row[verb]]
