@@ -22,6 +22,8 @@ from skillcomp.live.plan import KEY, key_of, own_attempts
 
 # Matches the parts of a message that differ from try to try: ids, counts and times.
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
+# parts of the name of a model that do not tell which model it is: provider, context and date
+_NOT_MODEL = re.compile(r"^.*/|\[.*|[-@:](\d{8}|\d{4}(-\d\d-\d\d)?|latest)$")
 _COLUMNS = {
     "stage": "str",
     "name": "str",
@@ -70,8 +72,8 @@ def status(store: RunStore) -> pd.DataFrame:
         - models: the models that answered, as the service names them.
         - gold_agreement: agreement with the gold answers in the last grading run; NaN without gold
           answers.
-        - note: text about batches of an earlier version, empty answers and answers that address
-          the grader.
+        - note: text about batches of an earlier version, models that answered instead of the one
+          asked for, empty answers and answers that address the grader.
 
     Examples
     --------
@@ -99,6 +101,7 @@ class _Work:
     n_wanted: int | None = None
     gold_agreement: float | None = None
     batches: str | None = None
+    other_model: str | None = None
     n_empty: int = 0
     n_addressing: int = 0
     outcomes: defaultdict[str, set[Any]] = field(default_factory=lambda: defaultdict(set))
@@ -121,7 +124,7 @@ class _Work:
         """Return the row; a job counts by its best outcome."""
         n_ok, n_done = len(self.outcomes["ok"]), len(self.done)
         n_failed = len(self.outcomes["failed"] - self.done)
-        notes = [self.batches]
+        notes = [self.batches, self.other_model]
         if self.n_empty:
             notes.append(f"{plural(self.n_empty, 'empty answer')}, graded")
         if self.n_addressing:
@@ -179,11 +182,43 @@ def run_works(store: RunStore) -> _Works:
     for row in store.records("surplus"):
         work_of(row).add(row.get("cost_usd") or 0.0, None)
     notes, _ = uncollected_batches(store, "run")
+    others = other_models(store)
     for work in works.values():
-        work.batches = notes.get(work.name)
+        work.batches, work.other_model = notes.get(work.name), others.get(work.name)
     place_of = ordered(sorted({condition for _, condition in works})).index
     pairs = sorted(works, key=lambda pair: (pair[0], place_of(pair[1])))
     return {pair: works[pair] for pair in pairs}, [f for f in failures if f.job not in f.work.done]
+
+
+def other_models(store: RunStore) -> dict[str, str]:
+    """Return a note for each agent of which another model answered than the one asked for."""
+    asked = {row["agent"]: row["model"] for row in store.records("agents") if row["model"]}
+    rows = store.rows("attempts", "agent", "agent_model")
+    pairs = {(row["agent"], row["agent_model"]) for row in rows if row["agent_model"]}
+    others = defaultdict(list)
+    for agent, model in sorted(pairs):
+        if agent in asked and is_other_model(asked[agent], model):
+            others[agent].append(model)
+    return {
+        agent: f"{' and '.join(models)} answered, not {asked[agent]} as asked"
+        for agent, models in others.items()
+    }
+
+
+def is_other_model(asked: str, model: str) -> bool:
+    """Return whether two names are of different models.
+
+    An alias without digits is a part of the name of its model.
+
+    Examples
+    --------
+    >>> is_other_model("gpt-6", "gpt-6-mini"), is_other_model("gpt-6", "openai/gpt-6-2026-10-01")
+    (True, False)
+    >>> is_other_model("sonnet", "claude-haiku-5-5"), is_other_model("sonnet", "claude-sonnet-5-5")
+    (True, False)
+    """
+    first, second = (_NOT_MODEL.sub("", name.lower()) for name in (asked, model))
+    return first != second and (re.search(r"\d", first) is not None or first not in second)
 
 
 def grade_works(store: RunStore) -> _Works:
