@@ -242,13 +242,17 @@ def _instruments(invocations: pd.DataFrame, names: Sequence[str]) -> pd.DataFram
     asked = controls["should"].eq(1.0)
     sides = {"call": asked, "other": for_no_skill}
     did = {name: controls["did"].where(at) for name, at in sides.items()}
-    table: pd.DataFrame = grouped(controls.assign(asked=asked, **did), names).agg(
-        n_asked=("asked", "sum"),
-        n_calls=("call", "count"),
-        n_called=("call", "sum"),
-        n_others=("other", "count"),
-        n_false_alarms=("other", "sum"),
-    ).astype("int64")
+    table: pd.DataFrame = (
+        grouped(controls.assign(asked=asked, **did), names)
+        .agg(
+            n_asked=("asked", "sum"),
+            n_calls=("call", "count"),
+            n_called=("call", "sum"),
+            n_others=("other", "count"),
+            n_false_alarms=("other", "sum"),
+        )
+        .astype("int64")
+    )
     dead = table["n_called"].eq(0).astype("boolean").where(table["n_calls"].gt(0))
     return table.assign(dead=dead, alarm=table["n_false_alarms"].gt(0)).reset_index()
 

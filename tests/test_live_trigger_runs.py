@@ -327,10 +327,14 @@ def test_the_summary_and_the_frames_agree_on_calls_and_on_which_cases_count(repo
     summary, store = load(folder_of("c") / "summary.json"), RunStore(folder_of("c") / "store")
     controls = sc.triggers.controls(sc.frames.invocations(store), sc.frames.cases(store))
     controls = controls.set_index("offered")
-    assert summary["cases"] == 1 and summary["dead"] == [] and pd.isna(controls.loc["tides", "dead"])
+    assert (
+        summary["cases"] == 1 and summary["dead"] == [] and pd.isna(controls.loc["tides", "dead"])
+    )
     line = "it is not known whether an explicit call fires tides"
     assert controls["note"].to_dict() == {"tides": line, "ebbs": ""}  # ebbs is never called
-    assert out.startswith(f"{line} (the event stream ends without a result") and len(asked(repo)) == 2
+    assert (
+        out.startswith(f"{line} (the event stream ends without a result") and len(asked(repo)) == 2
+    )
 
 
 def test_a_duration_of_nothing_has_no_sign():

@@ -7,6 +7,7 @@ grade each stored answer once, or compare answers in pairs.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,6 +44,7 @@ from skillcomp.live.engine import (
     Recorder,
     Ruling,
     do_stage,
+    require_price,
 )
 from skillcomp.live.graders.comprehension import PairwiseGrader
 from skillcomp.live.graders.gold_answers import (
@@ -73,7 +75,8 @@ from skillcomp.live.plan import (
     require_unchanged,
     require_unedited,
 )
-from skillcomp.live.status import compare_works, most_frequent, run_works, status
+from skillcomp.live.status import compare_works, grade_works, most_frequent, run_works, status
+from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
 
 _FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
@@ -305,6 +308,92 @@ class AnswerWork(Engine):
         for text in self.plan.texts.values():
             if text.note:
                 yield f"skill '{text.skill}': {text.note}."
+
+
+def estimate(
+    store: RunStore,
+    suites: Sequence[Suite] | None,
+    *,
+    agents: Sequence[Agent],
+    graders: Sequence[LiveGrader] = (),
+    concurrency: int = 8,
+    budget_usd: float | None = None,
+    **study: Any,
+) -> pd.DataFrame:
+    """Estimate what the open cells and gradings of a study will need; nobody is asked.
+
+    Parameters
+    ----------
+    store : RunStore
+        A copy of the study, because the plan is written into it.
+    suites : sequence of Suite, optional
+        Suites of the store. Default: all.
+    agents, graders : sequence
+        The agents and graders. A grader without an agent asks nobody and has no row.
+    concurrency, budget_usd
+        As in `run`.
+    **study
+        Further arguments of `run`: conditions, repeats, seed, placebo and previous.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per agent and grader: role, name, n_wanted (cells, or answers to grade) and
+        n_recorded. The other columns are about the calls that are left: n_calls, input_tokens,
+        output_tokens, cost_usd (NaN if unknown; ``note`` gives the reason) and seconds (from the
+        mean of the recorded calls; NaN without any). Tokens and dollars are those of
+        `skillcomp.planning.cost_estimate`, with caching if its price is known.
+    """
+    suites = suites or list(store.suites.values())
+    with store.writer():
+        plan = make_plan(store, suites, agents, **study)
+    if budget_usd is not None:
+        for agent in agents:
+            require_price(agent)
+    loaded: dict[str, JsonObject] = defaultdict(dict)
+    for (skill, condition), text in plan.texts.items():
+        loaded[condition][skill] = text.loaded(store)
+    graders = [grader for grader in graders if agent_of(grader)]
+    columns = ["agent", "case_id", "condition", "answer", "seconds"]
+    answers = pd.DataFrame(store.rows("attempts", *columns), columns=columns)
+    replies = pd.DataFrame(store.records("replies"), columns=["grader", "seconds"])
+    seconds = {
+        **answers.groupby("agent")["seconds"].mean(),
+        **replies.groupby("grader")["seconds"].mean(),
+    }
+    asking = [*agents, *map(agent_of, graders)]
+    costs = cost_estimate(
+        suites,
+        store.skills,
+        agents=agents,
+        graders=graders,
+        conditions=study["conditions"],
+        repeats=study["repeats"],
+        loaded=loaded,
+        attempts=answers,
+        prices=[price for who in asking for price in attribute_of(who, "prices")],
+    )
+    done = Counter[str]()
+    for (name, condition), work in run_works(store)[0].items():
+        done[f"agent {name}"] += len(work.done) * (condition in loaded)
+    for key, work in grade_works(store)[0].items():
+        if key in {(grader.name, grader.version, 1) for grader in graders}:
+            done[f"grader {work.name}"] = len(work.done)
+    free = {agent.name for agent in agents if attribute_of(agent, "is_recording")}
+    rows = []
+    for (role, name), part in costs.groupby(["role", "name"], sort=False):
+        plain, cached = cost_total(part).to_dict("records")
+        n_wanted, n_done = plain["n_calls"], done[f"{role} {name}"]
+        n_left = max(n_wanted - n_done, 0)
+        usd = plain["cost_usd"] if math.isnan(cached["cost_usd"]) else cached["cost_usd"]
+        row = {"role": role, "name": name, "n_wanted": n_wanted, "n_recorded": n_done}
+        row["n_calls"] = n_left
+        for key in ("input_tokens", "output_tokens"):
+            row[key] = round(plain[key] * n_left / max(n_wanted, 1))
+        row["cost_usd"] = usd * n_left / n_wanted if n_left and name not in free else 0.0
+        row["seconds"] = math.ceil(n_left / concurrency) * seconds.get(name, math.nan)
+        rows.append(row | {"note": plain["note"]})
+    return pd.DataFrame(rows)
 
 
 def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:

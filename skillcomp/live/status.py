@@ -101,7 +101,7 @@ class _Work:
     n_wanted: int | None = None
     gold_agreement: float | None = None
     batches: str | None = None
-    other_model: str | None = None
+    asked: str | None = None
     n_empty: int = 0
     n_addressing: int = 0
     outcomes: defaultdict[str, set[Any]] = field(default_factory=lambda: defaultdict(set))
@@ -119,6 +119,12 @@ class _Work:
     def done(self) -> set[Any]:
         """The jobs that are not asked again."""
         return self.outcomes["ok"] | self.outcomes["not_ok"]
+
+    @property
+    def other_model(self) -> str | None:
+        """A note on models that answered although the agent asked for another; else None."""
+        others = sorted(name for name in self.models if is_other_model(self.asked or name, name))
+        return f"{' and '.join(others)} answered, not {self.asked} as asked" if others else None
 
     def row(self) -> JsonObject:
         """Return the row; a job counts by its best outcome."""
@@ -182,43 +188,12 @@ def run_works(store: RunStore) -> _Works:
     for row in store.records("surplus"):
         work_of(row).add(row.get("cost_usd") or 0.0, None)
     notes, _ = uncollected_batches(store, "run")
-    others = other_models(store)
+    asked = {row["agent"]: row["model"] for row in store.records("agents")}
     for work in works.values():
-        work.batches, work.other_model = notes.get(work.name), others.get(work.name)
+        work.batches, work.asked = notes.get(work.name), asked.get(work.name)
     place_of = ordered(sorted({condition for _, condition in works})).index
     pairs = sorted(works, key=lambda pair: (pair[0], place_of(pair[1])))
     return {pair: works[pair] for pair in pairs}, [f for f in failures if f.job not in f.work.done]
-
-
-def other_models(store: RunStore) -> dict[str, str]:
-    """Return a note for each agent of which another model answered than the one asked for."""
-    asked = {row["agent"]: row["model"] for row in store.records("agents") if row["model"]}
-    rows = store.rows("attempts", "agent", "agent_model")
-    pairs = {(row["agent"], row["agent_model"]) for row in rows if row["agent_model"]}
-    others = defaultdict(list)
-    for agent, model in sorted(pairs):
-        if agent in asked and is_other_model(asked[agent], model):
-            others[agent].append(model)
-    return {
-        agent: f"{' and '.join(models)} answered, not {asked[agent]} as asked"
-        for agent, models in others.items()
-    }
-
-
-def is_other_model(asked: str, model: str) -> bool:
-    """Return whether two names are of different models.
-
-    An alias without digits is a part of the name of its model.
-
-    Examples
-    --------
-    >>> is_other_model("gpt-6", "gpt-6-mini"), is_other_model("gpt-6", "openai/gpt-6-2026-10-01")
-    (True, False)
-    >>> is_other_model("sonnet", "claude-haiku-5-5"), is_other_model("sonnet", "claude-sonnet-5-5")
-    (True, False)
-    """
-    first, second = (_NOT_MODEL.sub("", name.lower()) for name in (asked, model))
-    return first != second and (re.search(r"\d", first) is not None or first not in second)
 
 
 def grade_works(store: RunStore) -> _Works:
@@ -356,6 +331,15 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
         return ""
     first = mine.iloc[0]
     return f"; most often ({first['n']} times): {first['reason']}"
+
+
+def is_other_model(asked: str, model: str) -> bool:
+    """Return whether two names are of different models; providers and dates make no difference.
+
+    An alias without digits, such as sonnet, is a part of the name of its model.
+    """
+    first, second = (_NOT_MODEL.sub("", name.lower()) for name in (asked, model))
+    return first != second and (re.search(r"\d", first) is not None or first not in second)
 
 
 def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], float]:

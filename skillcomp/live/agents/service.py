@@ -231,6 +231,7 @@ class ServiceAgent(BaseAgent):
     _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
     _parts: str  # The field of an answer that lists its parts.
+    reports_cost = False
     _key_placeholder = "a key"  # The text that replaces the key of a client.
 
     def __init__(
