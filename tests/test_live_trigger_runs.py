@@ -339,7 +339,7 @@ def test_the_summary_and_the_frames_agree_on_calls_and_on_which_cases_count(repo
 
 def test_a_duration_of_nothing_has_no_sign():
     case = Case(case_id="tides/a", prompt="a")
-    line = trigger_runs._case_line(Skill(slug="tides", text="a"), case, Reply(seconds=-0.0), True)
+    line = trigger_runs.case_line(Skill(slug="tides", text="a"), case, Reply(seconds=-0.0), True)
     assert line.endswith("; 0 s")
 
 

@@ -175,7 +175,7 @@ def require_price(agent: Agent) -> None:
     """Raise if a budget cannot be kept, because no price of the model of an agent is known."""
     if attribute_of(agent, "reports_cost"):
         return
-    note = "it names no model, so no price is known."
+    note: str | None = "it names no model, so no price is known."
     if agent.model is not None:
         note = cost(Usage(1, 1), agent.model, prices=attribute_of(agent, "prices")).note
     if note is not None:
@@ -209,7 +209,7 @@ def shape_text(schema: type[BaseModel]) -> str:
 class Budget:
     """The dollars that may be spent; the highest possible cost of each running call is reserved.
 
-    A call for which that cost is unknown (a program, a model without a price) runs alone, so the
+    A call for which that cost is unknown (by a program that reports its cost) runs alone, so the
     limit is exceeded by at most the cost of one such call.
 
     Notes

@@ -131,8 +131,8 @@ def run(
     budget_usd : float, optional
         Maximum cost of all answers of this store in dollars, including earlier answers. The
         highest possible cost of a question is reserved before it is asked, so the run stops before
-        it exceeds the limit. Questions without a known highest cost (to programs and to models
-        without a price) are asked one at a time, and the last of them can exceed the limit.
+        it exceeds the limit. Questions without a known highest cost (to programs) are asked one at
+        a time, and the last of them can exceed the limit. A model without a price is refused.
     progress : bool, default True
         Whether to show a progress bar.
 
@@ -144,8 +144,8 @@ def run(
     Raises
     ------
     StudyError
-        If an argument is not allowed, a needed skill or file is missing, or the plan contradicts
-        that of an earlier call. Nothing is asked then.
+        If an argument is not allowed, a needed skill or file is missing, the plan contradicts that
+        of an earlier call, or there is a budget and no price. Nothing is asked then.
     StoreError
         If another process writes to the store. The message names the process.
     AgentError
@@ -361,7 +361,6 @@ def estimate(
         **answers.groupby("agent")["seconds"].mean(),
         **replies.groupby("grader")["seconds"].mean(),
     }
-    asking = [*agents, *map(agent_of, graders)]
     costs = cost_estimate(
         suites,
         store.skills,
@@ -371,7 +370,11 @@ def estimate(
         repeats=study["repeats"],
         loaded=loaded,
         attempts=answers,
-        prices=[price for who in asking for price in attribute_of(who, "prices")],
+        prices=[
+            price
+            for who in (*agents, *graders)
+            for price in attribute_of(agent_of(who) or who, "prices")
+        ],
     )
     done = Counter[str]()
     for (name, condition), work in run_works(store)[0].items():
@@ -391,7 +394,8 @@ def estimate(
         for key in ("input_tokens", "output_tokens"):
             row[key] = round(plain[key] * n_left / max(n_wanted, 1))
         row["cost_usd"] = usd * n_left / n_wanted if n_left and name not in free else 0.0
-        row["seconds"] = math.ceil(n_left / concurrency) * seconds.get(name, math.nan)
+        mean = seconds.get(name, math.nan) if n_left else 0.0
+        row["seconds"] = math.ceil(n_left / concurrency) * mean
         rows.append(row | {"note": plain["note"]})
     return pd.DataFrame(rows)
 

@@ -440,7 +440,7 @@ class _CaseAgent:
         passed = await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, {"pass": passed})
         if self._progress:
-            line = _case_line(skill, case, reply, passed)
+            line = case_line(skill, case, reply, passed)
             tqdm.write(redact(line), file=sys.stderr)
         return reply
 
@@ -470,7 +470,7 @@ class _CaseAgent:
         await self._agent.aclose()
 
 
-def _case_line(skill: Skill, case: Case, reply: Reply, passed: bool | None) -> str:
+def case_line(skill: Skill, case: Case, reply: Reply, passed: bool | None) -> str:
     """Return one line on a case that is done: its result, the skills that fired and its time."""
     result = "control" if case.prompt_kind == CONTROL else _WORDS[passed]
     fired = "invocations unknown"
@@ -586,7 +586,7 @@ def _control_rows(folder: Path, plan: TriggerPlan) -> list[JsonObject]:
     store = RunStore(folder / "store")
     table = triggers.controls(frames.invocations(store), frames.cases(store))
     table = table.astype(object).where(table.notna(), None)
-    rows = {row["offered"]: row for row in table.to_dict("records")}
+    rows: dict[str, Any] = {row["offered"]: row for row in table.to_dict("records")}
     for case_id, slug in plan.controls.items():
         unknown = {"offered": slug, "dead": None, "note": triggers.UNKNOWN_CALL.format(slug)}
         row = rows.setdefault(slug, unknown)
