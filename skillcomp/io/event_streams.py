@@ -303,16 +303,18 @@ def _claude_model(events: list[Event], init: Event, result: Event) -> str | None
     reported, it is the model with as many output tokens as the main loop (``usage``), or with the
     most.
     """
-    models = object_at(result, "modelUsage")
+    models = {name: as_object(used) for name, used in object_at(result, "modelUsage").items()}
     own = [e for e in _of_type(events, "assistant") if e.get("parent_tool_use_id") is None]
+    n_main = object_at(result, "usage").get("output_tokens")
+    names = [
+        *sorted(models, key=lambda name: _count_or_nan(models[name].get("outputTokens"))),
+        *(name for name, used in models.items() if used.get("outputTokens") == n_main),
+        _text_at(init, "model"),
+        *(_text_at(object_at(e, "message"), "model") for e in own),
+    ]
     # a message that the program wrote itself has the model "<synthetic>"
-    names = [_text_at(object_at(e, "message"), "model") or "<" for e in own]
-    model = next((name for name in reversed(names) if name[0] != "<"), _text_at(init, "model"))
-    if models and model is None:
-        n_main = object_at(result, "usage").get("output_tokens")
-        counts = {name: as_object(used).get("outputTokens") for name, used in models.items()}
-        model = max(counts, key=lambda name: (counts[name] == n_main, _count_or_nan(counts[name])))
-    return _text_at(object_at(models, model or ""), "canonicalModel") or model
+    model = next((name for name in reversed(names) if name and name[0] != "<"), None)
+    return _text_at(models.get(model or "", {}), "canonicalModel") or model
 
 
 def _claude_outcome(result: Event) -> _Fields:

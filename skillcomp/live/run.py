@@ -342,17 +342,15 @@ def estimate(
         n_recorded. The other columns are about the calls that are left: n_calls, input_tokens,
         output_tokens, cost_usd (NaN if unknown; ``note`` gives the reason) and seconds (from the
         mean of the recorded calls; NaN without any). Tokens and dollars are those of
-        `skillcomp.planning.cost_estimate`, with caching if its price is known.
+        `skillcomp.planning.cost_estimate`, with caching if its price is known; a placebo and a
+        previous version are taken to be as long as the skill.
     """
     suites = suites or list(store.suites.values())
     with store.writer():
-        plan = make_plan(store, suites, agents, **study)
+        make_plan(store, suites, agents, **study)
     if budget_usd is not None:
         for agent in agents:
             require_price(agent)
-    loaded: dict[str, JsonObject] = defaultdict(dict)
-    for (skill, condition), text in plan.texts.items():
-        loaded[condition][skill] = text.loaded(store)
     graders = [grader for grader in graders if agent_of(grader)]
     columns = ["agent", "case_id", "condition", "answer", "seconds"]
     answers = pd.DataFrame(store.rows("attempts", *columns), columns=columns)
@@ -361,6 +359,7 @@ def estimate(
         **answers.groupby("agent")["seconds"].mean(),
         **replies.groupby("grader")["seconds"].mean(),
     }
+    asking: list[Any] = [*agents, *map(agent_of, graders)]
     costs = cost_estimate(
         suites,
         store.skills,
@@ -368,17 +367,12 @@ def estimate(
         graders=graders,
         conditions=study["conditions"],
         repeats=study["repeats"],
-        loaded=loaded,
         attempts=answers,
-        prices=[
-            price
-            for who in (*agents, *graders)
-            for price in attribute_of(agent_of(who) or who, "prices")
-        ],
+        prices=[price for who in asking for price in attribute_of(who, "prices")],
     )
     done = Counter[str]()
     for (name, condition), work in run_works(store)[0].items():
-        done[f"agent {name}"] += len(work.done) * (condition in loaded)
+        done[f"agent {name}"] += len(work.done) * (condition in study["conditions"])
     for key, work in grade_works(store)[0].items():
         if key in {(grader.name, grader.version, 1) for grader in graders}:
             done[f"grader {work.name}"] = len(work.done)
@@ -389,14 +383,20 @@ def estimate(
         n_wanted, n_done = plain["n_calls"], done[f"{role} {name}"]
         n_left = max(n_wanted - n_done, 0)
         usd = plain["cost_usd"] if math.isnan(cached["cost_usd"]) else cached["cost_usd"]
-        row = {"role": role, "name": name, "n_wanted": n_wanted, "n_recorded": n_done}
-        row["n_calls"] = n_left
-        for key in ("input_tokens", "output_tokens"):
-            row[key] = round(plain[key] * n_left / max(n_wanted, 1))
-        row["cost_usd"] = usd * n_left / n_wanted if n_left and name not in free else 0.0
-        mean = seconds.get(name, math.nan) if n_left else 0.0
-        row["seconds"] = math.ceil(n_left / concurrency) * mean
-        rows.append(row | {"note": plain["note"]})
+        share = n_left / max(n_wanted, 1)
+        row = {
+            "role": role,
+            "name": name,
+            "n_wanted": n_wanted,
+            "n_recorded": n_done,
+            "n_calls": n_left,
+            "input_tokens": round(plain["input_tokens"] * share),
+            "output_tokens": round(plain["output_tokens"] * share),
+            "cost_usd": usd * share if n_left and name not in free else 0.0,
+            "seconds": math.ceil(n_left / concurrency) * seconds.get(name, math.nan),
+            "note": plain["note"],
+        }
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
