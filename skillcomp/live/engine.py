@@ -171,6 +171,20 @@ def upper_cost(agent: Agent, *texts: str | None) -> float:
     return dollars
 
 
+def require_price(agent: Agent) -> None:
+    """Raise if a budget cannot be kept, because no price of the model of an agent is known."""
+    if attribute_of(agent, "reports_cost"):
+        return
+    note: str | None = "it names no model, so no price is known."
+    if agent.model is not None:
+        note = cost(Usage(1, 1), agent.model, prices=attribute_of(agent, "prices")).note
+    if note is not None:
+        raise StudyError(
+            f"agent '{agent.name}' cannot keep budget_usd: {note} The prices of a model that costs "
+            "nothing are input: 0 and output: 0."
+        )
+
+
 def upper_tokens(text: str) -> float:
     """Return an upper estimate of the number of tokens of a text.
 
@@ -195,7 +209,7 @@ def shape_text(schema: type[BaseModel]) -> str:
 class Budget:
     """The dollars that may be spent; the highest possible cost of each running call is reserved.
 
-    A call for which that cost is unknown (a program, a model without a price) runs alone, so the
+    A call for which that cost is unknown (by a program that reports its cost) runs alone, so the
     limit is exceeded by at most the cost of one such call.
 
     Notes
@@ -442,6 +456,9 @@ class Engine(ABC):
         # First do jobs with stored replies: they cost nothing, and the budget may run out later.
         jobs = sorted(jobs, key=lambda job: not self.replies.get(job.key))
         n_open = len(jobs)
+        if jobs and self.budget.limit is not None:
+            for who in (p.agent_or_grader for p in self.participants.values() if p.n_open):
+                require_price(agent_of(who) or who)
 
         async def do_job(job: Any) -> None:
             nonlocal n_open

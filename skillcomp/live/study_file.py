@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -477,6 +478,14 @@ class StudyFile(_Mapping):
         for path in self.skills:
             store.add_skill(self.file(path, "skills"))
         return store
+
+    def copy_in(self, folder: Path) -> StudyFile:
+        """Return the study with a copy of its store in a folder, in which anything can be tried."""
+        copy = self.model_copy(update={"store": folder / "store"})
+        if self.store_path.exists():
+            shutil.copytree(self.store_path, copy.store)
+        copy._outside = True
+        return copy
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
         """Add the listed suites to the store and return them; None if the file lists none."""

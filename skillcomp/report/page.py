@@ -39,6 +39,7 @@ from skillcomp.frames.probes import probe_rates, probed_checks, probes, untested
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
+from skillcomp.live.status import run_works
 from skillcomp.ngrams import Tokenizer
 from skillcomp.report import phrases as say
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, draw_headline
@@ -315,6 +316,7 @@ def _write_page(
         figures=figures,
         chapters=chapters,
         lacking=lacking,
+        agents=run_works(study)[0].values() if isinstance(study, RunStore) else (),
     )
     page = out / "index.html"
     # make links to files of the chapters relative to the page

@@ -568,14 +568,11 @@ def _factors_in_words(effects: pd.DataFrame) -> Iterator[str]:
 def _controls_in_words(controls: pd.DataFrame) -> Sentences:
     """Name the skills that did not fire when called, and those that fired when none should."""
     for _, row in controls[controls["note"].ne("")].iterrows():
-        skill = called(row["offered"]) + (f" ({called(row['agent'])})" if "agent" in row else "")
-        text = f"It is not known whether an explicit call fires {skill}."
-        if pd.notna(row["dead"]) and row["dead"]:
-            text = f"The instrument is dead for {skill}: an explicit call did not fire it, so its "
-            text += "cases say nothing about it."
-        elif row["n_false_alarms"]:
-            text = f"{skill} fired at a prompt that no skill should answer."
-        yield Sentence(text, row["offered"])
+        agent = f" ({called(row['agent'])})" if "agent" in row else ""
+        note = row["note"]
+        if not note.startswith(row["offered"]):
+            note = f"{note[0].upper()}{note[1:]}"
+        yield Sentence(f"{note}{agent}.", row["offered"])
 
 
 def _thresholds_in_words(cut: pd.DataFrame) -> Iterator[str]:
