@@ -29,7 +29,7 @@ from typer import Argument, Option
 
 import skillcomp as sc
 from skillcomp.cli.terminal import OneOrMore, print_findings, say
-from skillcomp.errors import StudyError, plural, require_known, suggest
+from skillcomp.errors import StudyError, plural, require_known, shortened, suggest
 from skillcomp.io.files import checked_slug
 
 if TYPE_CHECKING:
@@ -171,12 +171,33 @@ def status(
     """
     from skillcomp.io.journal import active_writer
     from skillcomp.live.status import status as status_of
+    from skillcomp.live.status import unanswered_cases
 
     if store.is_file():
         store = sc.live.read_study(store, outside=allow_outside).store_path
     study = recorded_study(store, "status")
     _print_state(status_of(study), study, exits=False)
+    if cases := unanswered_cases(study):
+        names = shortened(cases, _REASONS)
+        say(f"{plural(len(cases), 'case')} without an answer: {names}")
     say(f"at work: {active_writer(study.path) or 'nobody'}")
+
+
+def drop(
+    store: Path,
+    suite: str,
+) -> None:
+    """Remove a suite without answers from a study, such as one that was added by mistake.
+
+    Parameters
+    ----------
+    store : Path
+        Folder of the study.
+    suite : str
+        The suite. If its cases have answers, it stays.
+    """
+    recorded_study(store, "drop").drop_suite(suite)
+    say(f"drop: suite {suite} is removed from {store}")
 
 
 def recorded_study(folder: Path, command: str) -> sc.RunStore:
@@ -244,12 +265,15 @@ def _display_name(stage: str, name: str, number: Any) -> str:
 def _opened(
     study: Path, outside: bool, key: str, what: str
 ) -> Iterator[tuple[StudyFile, sc.RunStore]]:
-    """Read a study file and open its store; raise if the file has no entries under `key`."""
+    """Read a study file and open its store; raise if the file has no entries under `key`.
+
+    A command that fails before anything is answered leaves the store unchanged.
+    """
     file = sc.live.read_study(study, outside=outside)
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
     store = file.open_store()
-    with warnings_as_notes(store):
+    with warnings_as_notes(store), store.provisional():
         yield file, store
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import threading
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from hashlib import file_digest, sha256
+from itertools import chain
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
@@ -19,7 +22,14 @@ from typing import Any, cast
 import pyarrow as pa
 from pydantic import BaseModel
 
-from skillcomp.errors import SkillError, StoreError, SuiteError, literal, require_type
+from skillcomp.errors import (
+    SkillError,
+    StoreError,
+    SuiteError,
+    literal,
+    require_known,
+    require_type,
+)
 from skillcomp.io import journal
 from skillcomp.io.files import JsonObject, as_path, checked_slug, digest, read_own, replace_file
 from skillcomp.io.journal import StoreWarning
@@ -37,9 +47,23 @@ __all__ = ["RunStore", "StoreWarning"]
 # A saved passage with this ``level`` is the text of a skill.
 SOURCE = "source"
 SAVED_FRAMES = "frames"  # Only manifests that `Frames.save` wrote have an entry of this name.
+RECORDED = "recorded answers, nothing was asked anew"  # Pages and tables say so of a replay.
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
+# Tables that a run or a grading writes before it asks. A receipt tells of a failed call, too.
+_OF_PLAN = {"plan", "arms", "agents", "graders"}
+# What a user can do if a skill or suite has another text than the recorded one.
+_WAYS = {
+    "skills": "For the new text, name another store in study.yaml (store: {0}-2). It can compare "
+    "both texts, under the conditions previous (previous: {0}/skills/...) and skill.",
+    "suites": "For the new text, name another store in study.yaml (store: {0}-2): all its cases "
+    "are asked and graded there. If only checks have changed, the agent {{kind: replay, store: "
+    "{0}}} takes over the answers, and only the grading is new. Or give the file of the suite "
+    "another name: its cases are then added to this store, asked and graded, and a verdict on the "
+    "skill counts the cases of both suites. A suite without answers can be removed: skillcomp drop "
+    "{0} {1}.",
+}
 _SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
 
 
@@ -427,7 +451,7 @@ class RunStore:
         Raises
         ------
         StoreError
-            If the store has another text under this slug.
+            If the store has another text under this slug (see :meth:`drop_suite`).
         SuiteError
             If the file cannot be read.
         """
@@ -469,8 +493,8 @@ class RunStore:
             listed, hashed = self.manifest[kind], digest(data)
             if slug in listed and listed[slug]["sha256"] != hashed:
                 raise StoreError(
-                    f"{self.path}: {kind[:-1]} '{slug}' is recorded with another text; what was "
-                    "answered belongs to that text. Add the new one under another slug."
+                    f"{self.path}: {kind[:-1]} '{slug}' is recorded with another text, to which "
+                    f"its answers belong. {_WAYS[kind].format(self.path.name, slug)}"
                 )
             twins = [name for name in listed if name != slug and name.lower() == slug.lower()]
             if twins:  # on some file systems, one would overwrite the other
@@ -482,6 +506,76 @@ class RunStore:
             replace_file(target, data, is_copy=True)
             entry = {**listed.get(slug, {}), "path": place, "sha256": hashed, **more}
             journal.write_manifest(self.path, **{kind: {**listed, slug: entry}})
+
+    def drop_suite(self, slug: str) -> None:
+        """Remove a suite without answers, such as one that was added by mistake.
+
+        Its planned cells and failed tries are moved to the files ``plan.dropped`` and
+        ``attempts.dropped``.
+
+        Parameters
+        ----------
+        slug : str
+            The suite.
+
+        Raises
+        ------
+        StoreError
+            If the store has no such suite, or has answers to its cases, which are never removed.
+        """
+        suites = self.manifest["suites"]
+        require_known(f"{self.path}: no suite", slug, suites, StoreError, label="there")
+        with self.writer():
+            for table in ("attempts", "plan"):
+                file = self._table_file(table)
+                lines = file.read_bytes().splitlines() if file.exists() else []
+                parts: dict[bool, list[bytes]] = {True: [], False: []}
+                for number, line in enumerate(lines, start=1):
+                    row = parse_line(line, file, number)
+                    is_own = row["case_id"].startswith(f"{slug}/")
+                    parts[is_own].append(line)
+                    if is_own and table == "attempts" and row.get("status") != "error":
+                        raise StoreError(
+                            f"{self.path}: suite '{slug}' has answers, which stay in the store. "
+                            "Nothing was dropped; a study without this suite needs another store."
+                        )
+                if parts[True]:
+                    journal.append(file.with_suffix(".dropped"), parts[True], sync=True)
+                    replace_file(file, b"\n".join([*parts[False], b""]), is_copy=True)
+            (self.path / suites.pop(slug)["path"]).unlink()
+            journal.write_manifest(self.path, suites=suites)
+        vars(self).pop("_suites_by_slug", None)
+
+    @contextmanager
+    def provisional(self) -> Iterator[None]:
+        """Undo the skills, suites and plans that the block adds if it fails before any answer.
+
+        After an error, a changed study file can then be run as if the failed call had not been
+        made. Nothing is undone once the block has stored an answer, a verdict or a failed try.
+        """
+        with self.writer():
+            texts = {kind: self.manifest[kind] for kind in ("skills", "suites")}
+            before = self._sizes()
+            try:
+                yield
+            except Exception:
+                after = self._sizes()
+                changed = {file for file, size in after.items() if size != before.get(file)}
+                tables = {file for file in changed if file.parent == self.path}
+                if {file.stem for file in tables} <= {*_OF_PLAN, "receipts"}:
+                    for file in changed - before.keys() - tables:
+                        file.unlink()
+                    for file in tables & {*map(self._table_file, _OF_PLAN)}:
+                        os.truncate(file, before.get(file, 0))
+                    journal.write_manifest(self.path, **texts)
+                    for kind in texts:
+                        vars(self).pop(f"_{kind}_by_slug", None)
+                raise
+
+    def _sizes(self) -> dict[Path, int]:
+        """Return the sizes of the tables and of the files of skills and suites, in bytes."""
+        files = chain(self.path.glob("*.jsonl"), self.path.glob("s*/**/*"))
+        return {file: file.stat().st_size for file in files if file.is_file()}
 
     def annotate(self, **notes: Any) -> None:
         """Set plain JSON values in the manifest, such as ``created`` or ``collected``.
@@ -532,6 +626,12 @@ class RunStore:
             self._warned.add(table)
             warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
         return size
+
+
+def replayed_agents(store: RunStore) -> list[str]:
+    """Return the names of the agents whose answers were replayed from a recording."""
+    rows = store.records("agents")
+    return [row["agent"] for row in rows if "replay" in json.loads(row["settings"] or "{}")]
 
 
 def _make_store_folder(root: Path) -> None:

@@ -472,14 +472,13 @@ class StudyFile(_Mapping):
         return file
 
     def open_store(self) -> RunStore:
-        """Open the store, add the skills that the file lists, and return the store."""
-        store = RunStore(self.store_path)
-        for path in self.skills:
-            store.add_skill(self.file(path, "skills"))
-        return store
+        """Open the store."""
+        return RunStore(self.store_path)
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
-        """Add the listed suites to the store and return them; None if the file lists none."""
+        """Add the listed skills and suites to the store; return the suites, None without any."""
+        for path in self.skills:
+            store.add_skill(self.file(path, "skills"))
         suites = [store.add_suite(self.file(path, "suites")) for path in self.suites]
         return suites or None
 
