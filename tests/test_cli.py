@@ -346,6 +346,7 @@ def test_a_changed_suite_of_a_study_with_answers_is_refused_with_the_ways_out(ru
     status, _, err = run("run", "study.yaml", "--quiet")
     assert status == 2 and "name another store in study.yaml (store: study-2)" in err
     assert "{kind: replay, store: study} takes over the answers" in err
+    assert "'skillcomp drop study tidemark-reconciliation' removes it" in err
     assert "give the file of the suite another name" in err
     assert RunStore("study").fingerprint == before
     # the way that the message names for a changed check

@@ -2,6 +2,7 @@
 
 The exit status of ``skillcomp run``, ``grade``, ``compare`` and ``status`` is 0 if all work is
 done, 1 if some work is left to do, 2 if the input cannot be used, and 130 after Ctrl-C or SIGTERM.
+``drop`` removes a suite without answers from a study.
 
 ``evaluate`` compares a skill with its original on a task suite. Its exit status is 0 for the
 verdict pass, 1 for fail, 2 for error and 3 for skipped.

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from hashlib import file_digest, sha256
-from itertools import chain
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
@@ -51,18 +50,18 @@ RECORDED = "recorded answers, nothing was asked anew"  # Pages and tables say so
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
-# Tables that a run or a grading writes before it asks. A receipt tells of a failed call, too.
-_OF_PLAN = {"plan", "arms", "agents", "graders"}
+_TEXTS = "s*/**/*"  # the files of skills and suites
 # What a user can do if a skill or suite has another text than the recorded one.
 _WAYS = {
-    "skills": "For the new text, name another store in study.yaml (store: {0}-2). It can compare "
-    "both texts, under the conditions previous (previous: {0}/skills/...) and skill.",
-    "suites": "For the new text, name another store in study.yaml (store: {0}-2): all its cases "
-    "are asked and graded there. If only checks have changed, the agent {{kind: replay, store: "
-    "{0}}} takes over the answers, and only the grading is new. Or give the file of the suite "
-    "another name: its cases are then added to this store, asked and graded, and a verdict on the "
-    "skill counts the cases of both suites. A suite without answers can be removed: skillcomp drop "
-    "{0} {1}.",
+    "skills": "Answers belong to the recorded text: for the new one, name another store in "
+    "study.yaml (store: {0}-2). It can compare both, under the conditions previous (previous: "
+    "{0}/skills/{1}/SKILL.md) and skill.",
+    "suites": "If it has no answers yet, 'skillcomp drop {0} {1}' removes it. Answers and verdicts "
+    "belong to the recorded text: for the new one, name another store in study.yaml (store: {0}-2) "
+    "where all its cases are asked and graded. If only checks have changed, the agent {{kind: "
+    "replay, store: {0}}} takes over the answers there, and only the grading is new. Or give the "
+    "file of the suite another name: its cases are then added to this store, asked and graded, and "
+    "a verdict on the skill counts the cases of both suites.",
 }
 _SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
 
@@ -422,7 +421,6 @@ class RunStore:
         self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", data, **more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
-        vars(self).pop("_skills_by_slug", None)  # `self.skills` then reads the files again
         return self.skills[slug]
 
     def add_suite(
@@ -476,7 +474,6 @@ class RunStore:
             self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
-        vars(self).pop("_suites_by_slug", None)  # `self.suites` then reads the files again
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:
@@ -493,8 +490,8 @@ class RunStore:
             listed, hashed = self.manifest[kind], digest(data)
             if slug in listed and listed[slug]["sha256"] != hashed:
                 raise StoreError(
-                    f"{self.path}: {kind[:-1]} '{slug}' is recorded with another text, to which "
-                    f"its answers belong. {_WAYS[kind].format(self.path.name, slug)}"
+                    f"{self.path}: {kind[:-1]} '{slug}' is recorded with another text. "
+                    f"{_WAYS[kind].format(self.path.name, slug)}"
                 )
             twins = [name for name in listed if name != slug and name.lower() == slug.lower()]
             if twins:  # on some file systems, one would overwrite the other
@@ -505,7 +502,7 @@ class RunStore:
             # the text of a skill or suite is part of the study, so it must not be changed
             replace_file(target, data, is_copy=True)
             entry = {**listed.get(slug, {}), "path": place, "sha256": hashed, **more}
-            journal.write_manifest(self.path, **{kind: {**listed, slug: entry}})
+            self._list_texts(**{kind: {**listed, slug: entry}})
 
     def drop_suite(self, slug: str) -> None:
         """Remove a suite without answers, such as one that was added by mistake.
@@ -543,39 +540,35 @@ class RunStore:
                     journal.append(file.with_suffix(".dropped"), parts[True], sync=True)
                     replace_file(file, b"\n".join([*parts[False], b""]), is_copy=True)
             (self.path / suites.pop(slug)["path"]).unlink()
-            journal.write_manifest(self.path, suites=suites)
-        vars(self).pop("_suites_by_slug", None)
+            self._list_texts(suites=suites)
 
     @contextmanager
     def provisional(self) -> Iterator[None]:
         """Undo the skills, suites and plans that the block adds if it fails before any answer.
 
         After an error, a changed study file can then be run as if the failed call had not been
-        made. Nothing is undone once the block has stored an answer, a verdict or a failed try.
+        made. Nothing is undone once the block has stored an answer or a failed try.
         """
         with self.writer():
-            texts = {kind: self.manifest[kind] for kind in ("skills", "suites")}
-            before = self._sizes()
+            attempts, *plans = map(self._table_file, ("attempts", "plan", "arms", "agents"))
+            sizes = {file: journal.whole_size(file)[0] for file in (attempts, *plans)}
+            manifest, files = self.manifest, {*self.path.glob(_TEXTS)}
             try:
                 yield
             except Exception:
-                after = self._sizes()
-                changed = {file for file, size in after.items() if size != before.get(file)}
-                tables = {file for file in changed if file.parent == self.path}
-                if {file.stem for file in tables} <= {*_OF_PLAN, "receipts"}:
-                    for file in changed - before.keys() - tables:
+                if journal.whole_size(attempts)[0] == sizes[attempts]:
+                    for file in filter(Path.exists, plans):
+                        os.truncate(file, sizes[file])
+                    for file in filter(Path.is_file, {*self.path.glob(_TEXTS)} - files):
                         file.unlink()
-                    for file in tables & {*map(self._table_file, _OF_PLAN)}:
-                        os.truncate(file, before.get(file, 0))
-                    journal.write_manifest(self.path, **texts)
-                    for kind in texts:
-                        vars(self).pop(f"_{kind}_by_slug", None)
+                    self._list_texts(skills=manifest["skills"], suites=manifest["suites"])
                 raise
 
-    def _sizes(self) -> dict[Path, int]:
-        """Return the sizes of the tables and of the files of skills and suites, in bytes."""
-        files = chain(self.path.glob("*.jsonl"), self.path.glob("s*/**/*"))
-        return {file: file.stat().st_size for file in files if file.is_file()}
+    def _list_texts(self, **texts: JsonObject) -> None:
+        """List skills or suites in the manifest; `skills` and `suites` then read the files anew."""
+        journal.write_manifest(self.path, **texts)
+        for name in ("_skills_by_slug", "_suites_by_slug"):
+            vars(self).pop(name, None)
 
     def annotate(self, **notes: Any) -> None:
         """Set plain JSON values in the manifest, such as ``created`` or ``collected``.

@@ -14,7 +14,7 @@ from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import Asked, BaseAgent, Cell, Reply, settings_json
 from skillcomp.live.graders.comprehension import gives_condition_away
 from skillcomp.live.graders.grader import BaseGrader, Grading, Place, on_check
-from skillcomp.live.plan import Plan, cases_by_id, input_files, own_attempts
+from skillcomp.live.plan import Plan, cases_by_id, input_files, own_attempts, require_unedited
 from skillcomp.records import Attempt, Case, Skill, Verdict
 
 _FIELDS = tuple(field for field in Reply.model_fields if field not in ("model", "settings"))
@@ -79,10 +79,12 @@ class ReplayAgent(BaseAgent):
         return Reply(**fields, model=row["agent_model"], settings=row["settings"] or self.settings)
 
     def require_recorded(self, store: RunStore, plan: Plan) -> None:
-        """Raise if a case or a skill text of a plan is not the recorded one.
+        """Raise if a case or a loaded text of a plan is not the recorded one.
 
-        Checks may differ, because they are no part of the question.
+        Checks may differ, because they are no part of the question. `store` is the store of the
+        plan.
         """
+        require_unedited(self._store, self._store.suites.values())
         lines = []
         for name, case in plan.cases.items():
             before = self._cases.get(name)
@@ -170,8 +172,7 @@ class ReplayGrader(BaseGrader):
     study have the same check, prompt, concept field and expected reasoning. Any other verdict has
     the status ``error``. If several recorded agents gave this text, one of these answers is chosen:
     that of the agent with the same name as the attempt's agent or, without such an agent, the last
-    answer.
-    Cost, item, batch and order are the recorded values.
+    answer. Cost, item, batch and order are the recorded values.
     """
 
     remedy = "a grader with a model can grade the recorded answers"

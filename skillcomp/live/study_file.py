@@ -472,7 +472,9 @@ class StudyFile(_Mapping):
         return file
 
     def open_store(self) -> RunStore:
-        """Open the store."""
+        """Open the store; raise if a skill that the file lists is missing."""
+        for path in self.skills:
+            self.file(path, "skills")
         return RunStore(self.store_path)
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
