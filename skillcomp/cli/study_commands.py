@@ -2,6 +2,7 @@
 
 The exit status of ``skillcomp run``, ``grade``, ``compare`` and ``status`` is 0 if all work is
 done, 1 if some work is left to do, 2 if the input cannot be used, and 130 after Ctrl-C or SIGTERM.
+``drop`` removes a suite without answers from a study.
 
 ``evaluate`` compares a skill with its original on a task suite. Its exit status is 0 for the
 verdict pass, 1 for fail, 2 for error and 3 for skipped.
@@ -30,7 +31,7 @@ from typer import Argument, Option
 
 import skillcomp as sc
 from skillcomp.cli.terminal import OneOrMore, print_findings, say
-from skillcomp.errors import StudyError, plural, require_known, suggest
+from skillcomp.errors import StudyError, plural, require_known, shortened, suggest
 from skillcomp.io.files import checked_slug
 
 if TYPE_CHECKING:
@@ -179,12 +180,33 @@ def status(
     """
     from skillcomp.io.journal import active_writer
     from skillcomp.live.status import status as status_of
+    from skillcomp.live.status import unanswered_cases
 
     if store.is_file():
         store = sc.live.read_study(store, outside=allow_outside).store_path
     study = recorded_study(store, "status")
     _print_state(status_of(study), study, exits=False)
+    if cases := unanswered_cases(study):
+        names = shortened(cases, _REASONS)
+        say(f"{plural(len(cases), 'case')} without an answer: {names}")
     say(f"at work: {active_writer(study.path) or 'nobody'}")
+
+
+def drop(
+    store: Path,
+    suite: str,
+) -> None:
+    """Remove a suite without answers from a study, such as one that was added by mistake.
+
+    Parameters
+    ----------
+    store : Path
+        Folder of the study.
+    suite : str
+        The suite. If its cases have answers, it stays.
+    """
+    recorded_study(store, "drop").drop_suite(suite)
+    say(f"drop: suite {suite} is removed from {store}")
 
 
 def recorded_study(folder: Path, command: str) -> sc.RunStore:
@@ -254,7 +276,8 @@ def _opened(
 ) -> Iterator[tuple[StudyFile, sc.RunStore]]:
     """Read a study file and open its store; raise if the file has no entries under `key`.
 
-    If `in_copy` is True, the store is a temporary copy.
+    A command that fails before anything is answered leaves the store unchanged. If
+    `in_copy` is True, the store is a temporary copy.
     """
     file = sc.live.read_study(study, outside=outside)
     if not getattr(file, key):
@@ -262,7 +285,7 @@ def _opened(
     with TemporaryDirectory() if in_copy else nullcontext() as folder:
         file = file.copy_in(Path(folder)) if folder else file
         store = file.open_store()
-        with warnings_as_notes(store):
+        with warnings_as_notes(store), store.provisional():
             yield file, store
 
 

@@ -607,7 +607,8 @@ class Judging(Engine):
         super().__init__(store, study, [self.participant])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
-        self.failed: set[str] = set()  # Keys of the jobs that failed in this run.
+        # the error of each job that failed in this run
+        self.failed: dict[str, str | None] = {}
         self.malformed: set[str] = set()  # Keys of the jobs with unreadable replies in this run.
         self.n_unreadable = 0  # Number of consecutive unreadable replies.
 
@@ -657,7 +658,7 @@ class Judging(Engine):
         if self.agent is not None:
             self.watch(self.grader.name, ruling.last, ok=ruling.ok)
         if not ruling.ok:
-            self.failed.add(key)
+            self.failed[key] = ruling.last.error
             return False
         if self.agent is None:
             self.participant.add(Reply(model=self.grader.model))
@@ -683,10 +684,12 @@ class Judging(Engine):
             if not why:
                 reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
                 reasons += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
+                errors = shortened(filter(None, {*self.failed.values()}), _SHOWN, "; ")
                 often = most_frequent(self.store, self.stage, self.grader.name)
+                often = often or f"; {errors}" * bool(errors)
                 why = f"{' and '.join(reasons)}{often}"
-            goes_on = "the same call continues with them."
-            yield f"{name}: {n_open} of {n} {open_} yet ({why}); {goes_on}"
+            goes_on = getattr(self.grader, "remedy", "the same call continues with them")
+            yield f"{name}: {n_open} of {n} {open_} yet ({why}); {goes_on}."
         for count, part in ((self.n_given_away, given_away), (self.n_addressing, addressing)):
             if count:
                 yield f"{name}: {part.format(n=f'{count} of {n}')}"

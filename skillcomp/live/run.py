@@ -76,6 +76,7 @@ from skillcomp.live.plan import (
     require_unchanged,
     require_unedited,
 )
+from skillcomp.live.replay import ReplayAgent
 from skillcomp.live.status import compare_works, grade_works, most_frequent, run_works, status
 from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
@@ -146,7 +147,9 @@ def run(
     ------
     StudyError
         If an argument is not allowed, a needed skill or file is missing, the plan contradicts that
-        of an earlier call, or there is a budget and no price. Nothing is asked then.
+        of an earlier call, or a `ReplayAgent` has no answers to the prompts and skill texts of the
+        plan, or there is a budget and no price. Nothing is asked then, and nothing is added to the
+        store.
     StoreError
         If another process writes to the store. The message names the process.
     AgentError
@@ -176,9 +179,9 @@ def run(
         raise StudyError(f"suites is {str(suites)!r}; give a list of suites, slugs or files.")
     suites = own if suites is None else suites
     listed = suites.values() if isinstance(suites, Mapping) else suites
-    chosen = [_suite_in_store(store, suite) for suite in listed]
     require_whole("concurrency", concurrency, StudyError)
-    with store.writer():
+    with store.provisional():
+        chosen = [_suite_in_store(store, suite) for suite in listed]
         settings = JsonObject(conditions=list(conditions), repeats=repeats, seed=seed)
         plan = make_plan(store, chosen, agents, placebo=placebo, previous=previous, **settings)
         work = AnswerWork(store, plan, agents, settings)
@@ -207,6 +210,9 @@ class AnswerWork(Engine):
         self.open_cells = [cell for cell in plan.cells if cell.place not in done]
         n_wanted = Counter(cell.agent for cell in plan.cells)
         n_open = Counter(cell.agent for cell in self.open_cells)
+        for agent in agents:
+            if n_open[agent.name] and isinstance(agent, ReplayAgent):
+                agent.require_recorded(store, plan)
         template = agent_version()
         super().__init__(
             store,
@@ -707,7 +713,7 @@ class Gradings(Judging):
         problems: Sequence[str] = ()
         if self.agent is not None and "malformed" in statuses:
             problems = grading.problems or ["no reason is known"]
-        last = Reply(error=next((verdict.raw for verdict in grading.verdicts), None))
+        last = Reply(error=next((v.raw for v in grading.verdicts if v.status == "error"), None))
         if grading.replies:  # a grader without an agent has no replies
             last = grading.replies[-1]
         return Ruling(fresh, last, "error" not in statuses, problems, grading.gives_away)

@@ -17,9 +17,9 @@ from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.frames.estimates import ordered
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
-from skillcomp.io.store import RunStore, as_store
+from skillcomp.io.store import RECORDED, RunStore, as_store, replayed_agents
 from skillcomp.live.agents.agent import PAID
-from skillcomp.live.plan import KEY, key_of, own_attempts
+from skillcomp.live.plan import KEY, cases_by_id, key_of, own_attempts
 
 # Matches the parts of a message that differ from try to try: ids, counts and times.
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
@@ -73,8 +73,9 @@ def status(store: RunStore) -> pd.DataFrame:
         - models: the models that answered, as the service names them.
         - gold_agreement: agreement with the gold answers in the last grading run; NaN without gold
           answers.
-        - note: text about batches of an earlier version, models that answered instead of the one
-          asked for, empty answers and answers that address the grader.
+        - note: text about batches of an earlier version, recorded answers (which a `ReplayAgent`
+          returned), models that answered instead of the one asked for, empty answers and answers
+          that address the grader.
 
     Examples
     --------
@@ -91,7 +92,8 @@ def status(store: RunStore) -> pd.DataFrame:
 class _Work:
     """What one agent or grader did in a stage: the data for one row of `status`.
 
-    A job is a cell, an answer to grade or an ordered pair of answers. `outcomes` holds the jobs of
+    A job is a cell, an answer to grade or an ordered pair of answers. `batches` is a note on
+    batches of an earlier version, or on recorded answers. `outcomes` holds the jobs of
     which a try had the outcome ``ok``, ``not_ok`` or ``failed``.
     """
 
@@ -190,11 +192,19 @@ def run_works(store: RunStore) -> _Works:
         work_of(row).add(row.get("cost_usd") or 0.0, None)
     notes, _ = uncollected_batches(store, "run")
     asked = {row["agent"]: row["model"] for row in store.records("agents")}
+    notes |= dict.fromkeys(replayed_agents(store), RECORDED)
     for work in works.values():
         work.batches, work.asked = notes.get(work.name), asked.get(work.name)
     place_of = ordered(sorted({condition for _, condition in works})).index
     pairs = sorted(works, key=lambda pair: (pair[0], place_of(pair[1])))
     return {pair: works[pair] for pair in pairs}, [f for f in failures if f.job not in f.work.done]
+
+
+def unanswered_cases(store: RunStore) -> list[str]:
+    """Return the ids of the cases of the suites that have no answer."""
+    rows = own_attempts(store, "case_id", "status")
+    answered = {row["case_id"] for row in rows if row["status"] in PAID}
+    return [name for name in cases_by_id(store.suites.values()) if name not in answered]
 
 
 def grade_works(store: RunStore) -> _Works:
