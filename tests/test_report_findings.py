@@ -416,7 +416,7 @@ def test_cases_that_would_settle_a_corrected_row_are_by_the_grader_alone() -> No
         "rests on the change observed can be too small or too large by chance."
     )
     text = sentences_on(findings(decided(verdict="undetermined"), needed=rows), "limits")
-    assert "If the change is as observed, it takes 26 cases to settle it, with 80 %" in text
+    assert "If the change is as estimated, it takes 26 cases to settle it, with 80 %" in text
     unknown = needed((0.0, NAN))
     text = sentences_on(findings(decided(verdict="undetermined"), needed=unknown), "limits")
     assert "How many cases would settle it is not known." in text

@@ -347,7 +347,7 @@ def _words_of(row: Row, rows: Mapping[str, Row]) -> Fields:
     fixed = re.search("[^;]* was shown first in [^;:]*", str(row.get("note")))
     level = _LEVEL_OF_SCORES if unit_of(row) == "score" else _LEVEL
     gaps = {n: rows[n].get("note") or None for n in ("gap", "gap_pooled") if n in rows}
-    if "dimension=" in str(gaps.get("gap")):  # no case has a dimension
+    if "no case has a dimension" in str(gaps.get("gap")):
         gaps = {}
     return {
         "subject": "".join(f"{called(name)}: " for name in named),
