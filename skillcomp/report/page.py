@@ -82,7 +82,6 @@ _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass
 _OF_GRADERS: dict[str, say.Part] = {
     "Grader": "{grader}",
     "Agrees with gold": "{raw_agreement:share}",
-    "Kappa": "{cohen_kappa:coefficient}",
     "False passes": "{false_passes:share}",
     "False fails": "{false_fails:share}",
     "Checks passed: change": "{naive:cell}",
