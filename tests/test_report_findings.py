@@ -347,6 +347,9 @@ def test_gold_by_a_model_or_by_the_family_under_test_is_named_first() -> None:
     ):  # fmt: skip
         text = sentences_on(findings(decided(), labellers=rows.assign(**columns)), "summary")
         assert start in text and ("gold labels" in text) == bool(start)
+    people = rows.assign(labeller_kind="person", n_labellers=2, n_twice=80, n_apart=3)
+    text = sentences_on(findings(decided(), labellers=people), "summary")
+    assert "Gold is by 2 people; they disagree on 3 of the 80 checks that several of them" in text
 
 
 # Whole studies
