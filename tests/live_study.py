@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 import time
 import warnings
@@ -50,6 +51,7 @@ def call(monkeypatch, capture, *arguments):
     with pytest.raises(SystemExit) as ended:
         cli.main()
     out, err = capture.readouterr()
+    logging.getLogger("skillcomp.tests").warning(err)  # pytest shows it if the test fails
     return ended.value.code or 0, out, err
 
 
