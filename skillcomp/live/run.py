@@ -354,9 +354,11 @@ def estimate(
     """
     suites = suites or list(store.suites.values())
     with store.writer():
-        make_plan(store, suites, agents, **study)
-    if budget_usd is not None:
-        for agent in agents:
+        plan = make_plan(store, suites, agents, **study)
+    for agent in agents:
+        if isinstance(agent, ReplayAgent):
+            agent.require_recorded(store, plan)
+        if budget_usd is not None:
             require_price(agent)
     graders = [grader for grader in graders if agent_of(grader)]
     columns = ["agent", "case_id", "condition", "answer", "seconds"]

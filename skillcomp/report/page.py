@@ -74,13 +74,14 @@ _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
+# verdicts whose cells are enough; the page shows the reason for all others
+_CLEAR = ("teaching", "redundant", "ineffective", "harmful")
 _AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
 _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
 # head of a column -> phrase of its cells
 _OF_GRADERS: dict[str, say.Part] = {
     "Grader": "{grader}",
     "Agrees with gold": "{raw_agreement:share}",
-    "Kappa": "{cohen_kappa:coefficient}",
     "False passes": "{false_passes:share}",
     "False fails": "{false_fails:share}",
     "Checks passed: change": "{naive:cell}",
@@ -534,10 +535,12 @@ def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) 
     if len(both) == len(rows):
         others = result.frames.get("placebo")
         for row, (_, of) in zip(rows, both.iterrows(), strict=True):
-            # a caveat is in the sentence and not in the cells
-            doubtful = say.state_of(of) in ("unconfirmed", "helps", "hurts")
-            caveat = doubtful or of.get("overturned", False) or pd.isna(of["estimate"])
-            row |= {"of": of, "placebo": say.matching_row(others, of), "caveat": caveat}
+            is_clear, note = say.state_of(of) in _CLEAR, say.lost(of).strip(" ()")
+            if pd.isna(of["estimate"]) or (is_clear and of.get("overturned", False)):
+                note = row["sentence"]
+            elif not is_clear:
+                note = row["why"]
+            row |= {"of": of, "placebo": say.matching_row(others, of), "note": note}
     folded = [row["sentence"] for row in placebo]
     return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
 

@@ -56,7 +56,7 @@ _NO_ROWS = pd.DataFrame(columns=["grader", "measure", "estimate", "ci_low", "n"]
 _MOST = 12  # A figure shows at most this number of graders, and a screen of win rates.
 _GOLD = "the labels of gold"  # Gold has this name where it is treated as a grader.
 _CHOICES = ["winner", "winner_position"]
-_HALF_WIDTH = 0.05  # a table gives the labels that agreement needs for an interval of this size
+_HALF_WIDTH = 0.05  # of the interval of the agreement for which labels are counted
 # measures of the figure on graders, and of the figure on pairs, with their names
 _SHARES = {
     "raw_agreement": "agreement",
@@ -88,12 +88,10 @@ _OF_GOLD = {
     "Agrees with gold": "{raw_agreement:share}",
     "Kappa": "{cohen_kappa:kappa}",
 }
-_LABELS_NEEDED = {"Labels for ±5 points": "{needed:,.0f}"}
 _OF_AGREEMENT = _OF_GOLD | {
     "False passes": "{false_passes:share}",
     "False fails": "{false_fails:share}",
     "Items": "{raw_agreement:n}",
-    **_LABELS_NEEDED,
     "Rank": "{agreement_rank:rank}",
     "No verdict": "{lost:,.0f}",
 }
@@ -102,7 +100,6 @@ _OF_PAIRS = _OF_GOLD | {
     "Shown first": "{position_points:points}",
     "Ties": "{n_ties:,.0f}",
     "Pairs": "{n:,.0f}",
-    **_LABELS_NEEDED,
 }
 _OF_TEXTS = {
     "Texts": "{texts}",
@@ -226,13 +223,11 @@ def _grader_screen(
     texts = _texts_on(frames, _ON_GRADERS, headline)
     if len(set(data.base_names.values())) < 2:  # the sentences on drift compare the versions
         del texts["differences"]
-    texts["gold"] = [_labels_lacking(data, grader)]
+    texts["gold"] = _gold_sentences(data, rows, grader)
     texts["limits"] = _limits_of_graders(data, frames)
     return {
         "headline": headline,
-        "table": cell_table(
-            pd.concat([_with_labels_needed(cells), ranks[: len(rows)]]), _OF_AGREEMENT, "grader"
-        ),
+        "table": cell_table(pd.concat([cells, ranks[: len(rows)]]), _OF_AGREEMENT, "grader"),
         "texts": texts,
         "drawn": _drawn(rows[rows["grader"].isin(order.head(_MOST))], _SHARES),
         "caption": "Agreement of each grader with gold and both kinds of its errors, on items with "
@@ -303,24 +298,19 @@ def _draw_shares(rows: pd.DataFrame, label: str) -> Any:
     return plots.estimates(rows, y="grader", hue="measure", label=label)
 
 
-def _labels_lacking(data: StudyData, grader: str, per_item: int = 1) -> str:
-    """Count the items of a grader without a gold label."""
+def _gold_sentences(
+    data: StudyData, agreement: pd.DataFrame, grader: str, per_item: int = 1
+) -> Iterator[str]:
+    """Count the items of a grader without gold, and the labels that a narrow interval needs."""
     own = data.verdicts[data.verdicts["grader"].eq(grader)]
     labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
     n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
     units = f"{n:,} {'items' if per_item == 1 else 'comparisons'} of {grader}"
-    return (
-        f"{lacking:,} of {units} have no gold label." if lacking else f"All {units} have a label."
-    )
-
-
-def _with_labels_needed(rows: pd.DataFrame, per_item: int = 1) -> pd.DataFrame:
-    """Add the number of labels with which the agreement of each grader is known to 5 points."""
-    raw = with_estimate(rows_of(rows, "raw_agreement"), "ci_low").set_index("grader")
-    needed = {
-        name: units_needed(interval_of(row), _HALF_WIDTH) / per_item for name, row in raw.iterrows()
-    }
-    return rows.assign(needed=rows["grader"].map(needed))
+    yield f"{lacking:,} of {units} have no gold label." if lacking else f"All {units} have a label."
+    raw = rows_of(agreement[agreement["grader"].eq(grader)], "raw_agreement")
+    for _, row in with_estimate(raw, "ci_low").iterrows():
+        needed = units_needed(interval_of(row), _HALF_WIDTH) / per_item
+        yield f"{grader} needs {needed:,.0f} labels for an agreement within 5 points."
 
 
 def _limits_of_graders(data: StudyData, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
@@ -363,7 +353,7 @@ def _pairwise_screen(
     headline = _sentence_on(position, judge, f"Whether {judge} prefers a place is not known.")
     texts = _texts_on(frames | said | {"win_rates": wins}, topics, headline)
     if data.is_of_pairs:
-        texts["gold"] = [_labels_lacking(data, judge, per_item=2)]
+        texts["gold"] = _gold_sentences(data, agreement, judge, per_item=2)
     texts["limits"] = _limits_of_pairs(data)
     raw = rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
     # a comparison has two items: "is the first better?" and "is the second better?"
@@ -377,9 +367,7 @@ def _pairwise_screen(
         caption, label = "How often a system is preferred to another.", "Win rate (95 % CI)"
     return {
         "headline": headline,
-        "table": cell_table(
-            _with_labels_needed(pd.concat([position, agreement]), per_item=2), _OF_PAIRS, "grader"
-        ),
+        "table": cell_table(pd.concat([position, agreement]), _OF_PAIRS, "grader"),
         "texts": texts,
         "drawn": drawn,
         "caption": caption,
