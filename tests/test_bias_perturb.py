@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import re
 
 import numpy as np
@@ -12,14 +14,27 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from benchmarks import simulated
-from skillcomp.bias.features_and_perturbations import parts
+from skillcomp.bias import features_and_perturbations as module
+from skillcomp.bias.features_and_perturbations import FORMS, ORIGINAL, parts
+from skillcomp.errors import FrameError
 
-KINDS = ["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
+KINDS = ["pad", "hedge", "reorder", "confident", "approve", "disapprove", "bullets", "identical"]
+# for each kind, the copies of the pilot before `bullets` was added: their number and a hash
+RECORDED = {
+    "pad": (420, "8c2ae8531ced96bb"),
+    "hedge": (420, "619aab888798fb8d"),
+    "reorder": (264, "10815e42d96f6c1b"),
+    "confident": (420, "47b68d7fee8a11e4"),
+    "approve": (420, "66249690f210d312"),
+    "disapprove": (420, "8245b48ff0e9d9b8"),
+}
 ADDED = (
     "perhaps|I think|it seems|probably|certainly|without question|beyond any doubt|"
     "of that there is no doubt"
 )
 ANSWER = """The key is the row. It is stored once. Look at `a. B` here.
+
+# Parts
 
 - Cost is low.
 - Risk is high, e.g. on Mondays.
@@ -124,13 +139,185 @@ def test_parts_join_to_the_answer_and_changes_lose_nothing(lines: list[str]) -> 
         pd.testing.assert_frame_equal(frame, sc.bias.perturb(attempts(answer), kind=kind))
         for new in frame["answer"]:
             plain = re.sub(f", (?:{ADDED})(?=\\.)", "", new)
-            if kind in ("pad", "approve", "disapprove"):
+            if kind in ("pad", "approve", "disapprove", "identical"):
                 assert answer in plain
+            elif kind == "bullets":
+                assert new != answer and [p.text for p in parts(new) if p.kind == "fixed"] == fixed
+                assert re.sub(r"[-\s]", "", new) == re.sub(r"[-\s]", "", answer)
             else:
                 assert sorted(plain.split("\n")) == sorted(lines)
             if kind in ("hedge", "confident"):
                 assert plain == answer
                 assert [p.text for p in parts(new) if p.kind == "fixed"] == fixed
+
+
+def words(text: str) -> list[str]:
+    return sorted(re.findall(r"\w+", text))
+
+
+def without_phrases(answer: str, kind: str) -> str:
+    for phrase in module._INSERTED.get(kind, ()):
+        answer = answer.replace(phrase, "")
+    return answer
+
+
+@pytest.fixture(scope="module")
+def pilot() -> pd.DataFrame:
+    return sc.frames.attempts(sc.datasets.load("pilot"), perturbation="all")
+
+
+def test_recorded_copies_are_made_again_byte_for_byte() -> None:
+    frame = sc.frames.attempts(sc.datasets.load("worked_example"), perturbation="all")
+    for kind in ("approve", "disapprove"):
+        recorded = frame[frame["perturbation"].eq(kind)].set_index("source_attempt_id")["answer"]
+        made = sc.bias.perturb(frame, kind=kind).set_index("source_attempt_id")["answer"]
+        assert made.to_dict() == recorded.to_dict() and len(made) == 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_of_the_pilot_have_the_words_of_their_originals(
+    kind: str, pilot: pd.DataFrame
+) -> None:
+    copies = sc.bias.perturb(pilot, kind=kind)
+    texts = "\0".join(copies["answer"])
+    found = (len(copies), hashlib.sha256(texts.encode()).hexdigest()[:16])
+    assert found == RECORDED.get(kind, found)
+    originals = pilot.set_index("attempt_id")["answer"]
+    for source, copy in zip(copies["source_attempt_id"], copies["answer"], strict=True):
+        original = originals[source]
+        assert words(without_phrases(copy, kind)) == words(without_phrases(original, kind))
+        assert kind != "identical" or copy == original
+    if kind == "bullets":
+        assert len(copies) > 300
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=80) | st.lists(LINE | st.text(max_size=12), max_size=12).map("\n".join))
+def test_no_copy_of_any_text_fails_the_check(answer: str) -> None:
+    for kind in KINDS:
+        copy = module._CHANGES[kind](answer, len(answer))
+        assert module._keeps_words(answer, copy, kind)
+        if kind in FORMS[1:]:
+            assert words(copy) == words(answer)
+
+
+@pytest.mark.parametrize(
+    ("copy", "kind"),
+    [
+        ("It does cost 2.5, says Ann.", "bullets"),
+        ("It does not cost 3.5, says Ann.", "hedge"),
+        ("It does not cost 2.5, says Bob.", "reorder"),
+        ("It does not cost 2.5, says Ann, without a doubt.", "confident"),
+        ("It does not cost 2.5,  says Ann.", "identical"),
+    ],
+)
+def test_a_copy_with_other_words_is_left_out_with_a_warning(
+    copy: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(module._CHANGES, kind, lambda answer, seed: copy)
+    frame = attempts("It does not cost 2.5, says Ann.")
+    with pytest.warns(sc.frames.FrameWarning, match="1 answer without a copy .* 'a0'"):
+        assert sc.bias.perturb(frame, kind=kind).empty
+
+
+def test_an_inserted_without_question_is_no_negation() -> None:
+    original = "It works. It stays, without a change."
+    assert module._keeps_words(
+        original, original.replace("ks.", "ks, without question."), "confident"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "copy"),
+    [
+        ("It is. No. Is it? Yes!", "- It is.\n- No.\n- Is it?\n- Yes!"),
+        ("# A. B\nIt is, e.g. Two\nlines. Three.", "# A. B\n- It is, e.g. Two\n  lines.\n- Three."),
+        ('A "B. C" (D. E) `f. G` **H. I** so. No.', '- A "B. C" (D. E) `f. G` **H. I** so.\n- No.'),
+        ("A is 2.5. B", "- A is 2.5.\n- B"),
+        ("水很高。使用 Python！", "- 水很高。\n- 使用 Python！"),
+        ("Es gilt z. B. Das bzw. Dies. Über uns.", "- Es gilt z. B. Das bzw. Dies.\n- Über uns."),
+    ],
+)  # fmt: skip
+def test_a_paragraph_becomes_a_list_with_one_sentence_an_item(answer: str, copy: str) -> None:
+    assert changed(answer, "bullets") == copy
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["One sentence.", "- A. B.\n- C. D.", "> A. B.", "```\nA. B.\n```", "| A. | B. C. |", "# A. B.",
+     "Go on. Do this:\n\n```\nx\n```", "So. It is.\n\n- cost", "- cost\n\nSo. It is.",
+     "1. a\n\n   So. It is.\n\n   And. It was.", "Go on. Look.\n| a |", ""],
+)  # fmt: skip
+def test_other_text_gets_no_list(answer: str) -> None:
+    assert sc.bias.perturb(attempts(answer), kind="bullets").empty
+
+
+GERMAN = "Der Preis ist hoch, und das Risiko wird nicht kleiner. Es hilft aber auch sonst."
+FRENCH = "Le prix est haut, et les risques ne sont pas petits. Il faut une clé dans la table."
+SPANISH = "El precio es alto y los riesgos no son pequeños. Se guarda una clave por fila."
+CHINESE = "价格很高，风险也不小。使用 `key` 和 Python 来保存。"
+
+
+@pytest.mark.parametrize("answer", [GERMAN, FRENCH, SPANISH, CHINESE])
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_that_insert_english_are_refused_for_other_languages(answer: str, kind: str) -> None:
+    frame = attempts("It is a key.", answer, "Yes.", answer)
+    if kind in ("reorder", "bullets", "identical"):
+        sc.bias.perturb(frame, kind=kind)
+        return
+    told = r"2 of 4 answers .* attempt 'a1'.*: reorder, bullets, identical\."
+    with pytest.raises(FrameError, match=told):
+        sc.bias.perturb(frame, kind=kind)
+
+
+def test_short_english_code_and_recorded_answers_are_not_refused(pilot: pd.DataFrame) -> None:
+    code = "```python\nder = das + und + ist + ein\n```\nRun it."
+    short = ["Yes.", "Los Angeles", "The MIT license of Smith et al.", "x = 1", "", "42", code]
+    assert len(sc.bias.perturb(attempts(*short), kind="pad")) == len(short)
+    execution = sc.frames.attempts(sc.datasets.load("execution"))
+    assert len(sc.bias.perturb(execution, kind="pad")) == execution["answer"].notna().sum()
+
+
+def through_csv(table: pd.DataFrame) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(table.to_csv(index=False)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_come_back_through_a_csv_file_and_the_door(kind: str, pilot: pd.DataFrame) -> None:
+    cases = sc.frames.cases(sc.datasets.load("pilot"))
+    some = pilot[pilot["repeat"].eq(1)].merge(cases[["skill", "case_id", "prompt"]])
+    table = through_csv(sc.bias.copy_pairs(some, kind=kind))
+    copies = sc.bias.perturb(some, kind=kind)
+    assert len(table) == 2 * len(copies) and table["winner"].isna().all()
+    assert table["row_id"].tolist()[:2] == [copies["attempt_id"].iloc[0] + e for e in ("/1", "/2")]
+    assert table["prompt"].notna().all()
+    # one judge prefers the copies, the other what is shown first
+    own = table.assign(winner=kind, judge="own")
+    first = table.assign(winner="model_a", judge="first")
+    made = sc.from_frame(through_csv(pd.concat([own, first])))
+    assert set(made.pairwise["skill"]) == set(copies["skill"])
+    assert set(made.pairwise["case_id"]) == set(copies["case_id"])
+    rates = sc.bias.win_rates(made.pairwise, made.attempts, by="grader", reference=ORIGINAL)
+    found = sc.bias.position(made.pairwise, by="grader", cases=cases)
+    found = found.set_index(["grader", "measure"])["estimate"]
+    if kind == "identical":
+        assert rates.empty
+        assert found["first", "first_wins_if_identical"] == 1
+        assert found["own", "first_wins_if_identical"] == 0.5
+        assert found["own", "ties_if_identical"] == 0
+    else:
+        assert rates["side"].eq(kind).all() and rates["opponent"].eq(ORIGINAL).all()
+        assert rates.set_index("grader")["estimate"].to_dict() == {"first": 0.5, "own": 1}
+        assert found["first", "position_points"] == 100 and found["own", "position_points"] == 0
+
+
+def test_equal_pairs_of_a_case_are_compared_once() -> None:
+    frame = attempts("A is. B is.", "A is. B is.", "C is. D is.").assign(case_id="s/1")
+    frame["repeat"] = [1, 2, 3]
+    table = sc.bias.copy_pairs(frame, kind="bullets")
+    assert table["row_id"].str[:2].tolist() == ["a0", "a0", "a2", "a2"] and "prompt" not in table
+    made = sc.from_frame(table.assign(winner="tie"))
+    assert sc.bias.position(made.pairwise)["n"].iloc[0] == 2
 
 
 def test_features_of_an_answer_by_hand() -> None:
@@ -172,3 +359,24 @@ def test_a_grader_that_agrees_with_the_user_shows_framing_in_the_audit() -> None
     framing = found[found["bias"].eq("framing")].set_index("per")
     assert framing.at["copy with a remark of a pleased user", "ci_low"] > 0
     assert framing.at["copy with a remark of a displeased user", "ci_high"] < 0
+
+
+def test_identical_copies_show_repeats_and_lists_a_bias() -> None:
+    made = simulated.study(n_skills=2, n_cases=20, n_repeats=1, delta=0.1, seed=4)
+    answered = made.attempts.assign(answer="The mark is read. It is high water.")
+    copies, verdicts = [answered], [made.verdicts]
+    for kind in ("identical", "bullets"):
+        copy = sc.bias.perturb(answered, kind=kind)
+        ids = copy.set_index("source_attempt_id")["attempt_id"]
+        passed = made.verdicts["passed"] | (kind == "bullets")
+        own = made.verdicts["attempt_id"].map(ids)
+        verdicts.append(made.verdicts.assign(attempt_id=own, perturbation=kind, passed=passed))
+        copies.append(copy)
+    graded, every = pd.concat(verdicts), pd.concat(copies)
+    found = sc.bias.perturbed(graded, every).set_index("perturbation")
+    assert found.at["identical", "estimate"] == 0 < found.at["bullets", "ci_low"]
+    audit = sc.bias.audit(graded, every, made.gold)
+    rows = audit[audit["measure"].eq("perturbation_points")]
+    assert rows[["bias", "per"]].to_numpy().tolist() == [
+        ["polish: lists", "copy with one sentence an item"]
+    ]

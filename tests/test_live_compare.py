@@ -39,7 +39,7 @@ def store(tmp_path):
             repeat=repeat,
             agent="a",
             agent_family="gpt",
-            answer=f"It is {word}, said for the {repeat}. time. </answer> Choose 2 <item>.",
+            answer=f"It is {word}, said for the {repeat}. time. </answer> Choose 2 <item>. It is so. It ends.",
         )
         for suite in found.suites.values()
         for case in suite.cases
@@ -85,6 +85,12 @@ def swayed(body):
     prompt = prompt_of(body)
     number = int(re.search(r"Question (\d)", prompt)[1])
     return reply(prompt, "tie" if number == 4 else "1") if number <= 4 else stronger(body)
+
+
+def of_items(body):
+    """Prefer the answer with more list items, or else what is shown first."""
+    first, second = (answer.count("\n- ") for answer in shown(prompt_of(body)))
+    return reply(prompt_of(body), "2" if second > first else "1")
 
 
 def judged(store):
@@ -206,6 +212,50 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_asked(store):
         sc.grade(store, graders=[one])
     with pytest.raises(GraderError, match="the prompt is now"):
         comparator("http://127.0.0.1:1", version="0000")
+
+
+@pytest.mark.parametrize("kind", ["bullets", "identical"])
+def test_stored_copies_are_compared_with_their_originals(store, kind):
+    plain = sc.frames.attempts(store)
+    for own in ("bullets", "identical"):
+        copies = sc.bias.perturb(plain, kind=own).drop(columns="n_words").astype(object)
+        store.append("attempts", copies.where(copies.notna(), None).to_dict("records"))
+    with FakeAnthropic(answer=of_items) as server:
+        for _ in range(2):  # the second call resumes, and has nothing to do
+            state = compare(store, server, condition=kind, reference="original")
+        assert n_paid(server) == 2 * len(plain)
+        lines = state[state["stage"].eq("compare")]
+        assert lines["condition"].tolist() == [f"{kind} against original"]
+        assert lines[["n_wanted", "n_ok", "n_open"]].to_numpy().tolist() == [
+            [2 * len(plain), 2 * len(plain), 0]
+        ]
+        # the conditions are another comparison
+        state = compare(store, server)
+        assert n_paid(server) == 2 * len(plain) + 2 * N_PAIRS
+    assert len(sc.frames.pairwise(store)) == 2 * N_PAIRS
+    assert len(sc.frames.pairwise(store, perturbation="all")) == n_paid(server)
+    pairwise = sc.frames.pairwise(store, perturbation=kind)
+    assert len(pairwise) == 2 * len(plain)
+    two = {frozenset(pair) for pair in zip(pairwise["first"], pairwise["second"], strict=True)}
+    assert two == {frozenset((name, f"{name}/{kind}")) for name in plain["attempt_id"]}
+    every = sc.frames.attempts(store, perturbation=["none", kind])
+    every = every.assign(perturbation=every["perturbation"].fillna("original"))
+    rates = sc.bias.win_rates(pairwise, every, sides="perturbation", reference="original")
+    assert rates["side"].tolist() == [kind]
+    assert rates["estimate"].tolist() == [1.0 if kind == "bullets" else 0.5]
+    points = sc.bias.position(pairwise).set_index("measure")["estimate"]
+    assert points["position_points"] == (0 if kind == "bullets" else 100)
+
+
+def test_a_kind_without_copies_is_refused_and_a_condition_may_be_named_original(store):
+    one = comparator("http://127.0.0.1:1")
+    with pytest.raises(StudyError, match=r"condition: .* has no answers under 'bullets'"):
+        sc.compare(store, graders=[one], condition="bullets", reference="original", progress=False)
+    place = {"skill": "tides", "case_id": "tides/1", "agent": "a", "condition": "original"}
+    store.append("attempts", [Attempt(attempt_id="o", answer="It is weak.", **place)])
+    with FakeAnthropic(answer=stronger) as server:
+        compare(store, server, reference="original")
+        assert n_paid(server) == 2
 
 
 def test_a_study_file_names_comparators_for_the_command(store, monkeypatch, capfd):

@@ -399,3 +399,29 @@ def test_the_commands_of_half_the_price_send_answers_and_gradings_in_batches(
     own = results({name: tmp_path / "logs" / name for name in ("baseline", "skill")})
     (row,) = sc.deltas.paired(own.outcomes).to_dict("records")
     assert (row["rate"], row["reference_rate"], row["n"]) == (1, 0, 3)
+
+
+def test_pairs_of_copies_are_samples_and_their_log_fills_the_winners(tmp_path: Path) -> None:
+    from inspect_ai import Task
+    from inspect_ai.dataset import Sample
+    from inspect_ai.log import read_eval_log
+
+    store = sc.RunStore(PILOT)
+    attempts = sc.frames.attempts(store).merge(sc.frames.cases(store)[["case_id", "prompt"]])
+    table = sc.bias.copy_pairs(attempts.head(6), kind="bullets")
+    asks = (
+        table["prompt"] + "\n\nAnswer A:\n" + table["response_a"] + "\n\nAnswer B:\n"
+        + table["response_b"] + "\n\nWhich answer is better? Reply with A, B or tie."
+    )  # fmt: skip
+    samples = [Sample(input=ask, id=row) for ask, row in zip(asks, table["row_id"], strict=True)]
+    n_items = [table[side].str.count("(?m)^- ") for side in ("response_a", "response_b")]
+    better = n_items[0].gt(n_items[1]).map({True: "A", False: "B"}).set_axis(asks)
+    judge = mock(lambda system, question: (better[question], "stop"))
+    log = read_eval_log(str(log_of(Task(dataset=samples), tmp_path, judge)))
+    replies = {sample.id: sample.output.completion for sample in log.samples or []}
+    filled = table.assign(winner=table["row_id"].map(replies), judge=MODEL)
+    made = sc.from_frame(filled)
+    rates = sc.bias.win_rates(made.pairwise, made.attempts, reference="original")
+    assert rates["side"].tolist() == ["bullets"] and rates["estimate"].tolist() == [1]
+    assert rates["n_wins"].tolist() == [len(table)] and len(table) >= 8
+    assert set(made.pairwise["case_id"]) == set(table["case_id"])

@@ -1,5 +1,6 @@
 from .audit import audit as audit
 from .datasheet import datasheet as datasheet
+from .features_and_perturbations import copy_pairs as copy_pairs
 from .features_and_perturbations import features as features
 from .features_and_perturbations import perturb as perturb
 from .features_and_perturbations import perturbed as perturbed

@@ -78,6 +78,7 @@ _COPIES = {  # for each perturbation, the bias that it tests, and a description 
     "approve": ("framing", "copy with a remark of a pleased user"),
     "disapprove": ("framing", "copy with a remark of a displeased user"),
     "reorder": ("order in the answer", "copy with list items or paragraphs in another order"),
+    "bullets": ("polish: lists", "copy with one sentence an item"),
 }
 _EFFECT = ("effect_points", "effect_score")  # the measure for verdicts and for scores
 _IN_POINTS = ("estimate", "ci_low", "ci_high", "se")
@@ -145,7 +146,8 @@ def audit(
 
         - bias: ``verbosity``, ``hedging``, ``model family``, ``condition leniency``,
           ``order in the batch``, ``position``, ``polish: lists`` or ``polish: sentences``; also
-          ``order in the answer`` and ``framing`` if such copies were graded.
+          ``order in the answer`` and ``framing`` if such copies were graded. Identical copies
+          test no bias and have no row; see :func:`perturbed`.
         - condition: the condition that is compared with the reference. Only for leniency.
         - stratum: ``all``. For leniency also ``gold pass`` and ``gold fail``: the effect among
           checks that pass or that fail by gold.
@@ -245,6 +247,7 @@ def audit(
     graded = graded.reset_index(drop=True).assign(_group=group_codes(graded, names)[0])
     labelled = labelled_verdicts(graded, every, labels)
     copies = paired_verdicts(graded, every, what)
+    copies = copies[copies["perturbation"].ne("identical")].reset_index(drop=True)
     labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
     items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
     shared = [name for name in names if name in ("grader", "skill")]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pandas as pd
 
 from skillcomp.bias.audit import audit, with_families
-from skillcomp.bias.features_and_perturbations import known_attempts, perturbed
+from skillcomp.bias.features_and_perturbations import (
+    Perturbation,
+    known_attempts,
+    perturbed,
+)
 from skillcomp.bias.position_and_win_rates import position, win_rates
 from skillcomp.errors import FrameError
 from skillcomp.frames.check import empty
+from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -31,7 +36,6 @@ from skillcomp.reliability.grader_agreement_and_consistency import agreement, co
 from skillcomp.reliability.grader_drift_and_contrast import drift
 from skillcomp.stats.results import Fields
 
-ORIGINAL = "original"  # agent of the original answers in pairs of originals with copies
 _WHAT = "bias.datasheet"
 _RATES = ["false_passes", "false_fails"]
 _AGREEMENT = ["raw_agreement", "ceiling_raw_agreement"]
@@ -56,10 +60,10 @@ _COPIES = {
 }
 _IDENTICAL = "give pairwise= with the pairs of bias.copy_pairs(attempts, kind='identical')"
 _PROPERTIES = {
-    "ties, identical answers": _Property(
+    "ties of identical answers": _Property(
         _IDENTICAL, {"position": {"measure": "ties_if_identical"}}
     ),
-    "first wins, identical answers": _Property(
+    "first of identical answers wins": _Property(
         _IDENTICAL, {"position": {"measure": "first_wins_if_identical"}}
     ),
     "first answer wins": _Property(
@@ -77,7 +81,7 @@ _PROPERTIES = {
         )
         for kind, words in _COPIES.items()
     },
-    "length, per doubling": _Property(
+    "length per doubling": _Property(
         "give verdicts= and gold=, or pairwise=, on answers of different lengths",
         {"audit": {"bias": "verbosity"}},
     ),
@@ -107,8 +111,8 @@ _PROPERTIES = {
     ),
 }
 # measure -> how it changes the name of the property
-_IN_PAIRS = dict.fromkeys(("win_rate", "pair_effect_points"), "{}, in pairs")
-_IN_PAIRS["pair_preference_points"] = "preference: {}"
+_IN_PAIRS = dict.fromkeys(("win_rate", "pair_effect_points"), "{} in pairs")
+_IN_PAIRS["pair_preference_points"] = "preference for {}"
 
 
 def datasheet(
@@ -157,10 +161,11 @@ def datasheet(
     pandas.DataFrame
         One row per judge and property:
 
-        - property: the name of the property. ``, in pairs`` follows if it was measured in pairs.
-          Without a gold winner, length and family begin with ``preference:``, because the longer
+        - property: the name of the property. ``in pairs`` follows if it was measured in pairs.
+          Without a gold winner, length and family begin with ``preference for``, because the longer
           answer may be the better one.
-        - condition: the condition of the answers. Only for false passes and false fails.
+        - condition: the condition of the answers. Only for false passes and false fails, if there
+          are several.
         - the estimates columns. Estimate, interval and ``method`` are those of the analysis.
           Estimates are in percentage points for the place, copies graded alone, length and family;
           in points for the change between versions; otherwise they are rates. ``n`` counts cases
@@ -210,10 +215,10 @@ def datasheet(
     ...     "first": [f"a{i}" for i in range(10)], "winner_position": [1] * 9 + [2]})
     >>> sheet = datasheet(pairwise=pairs.assign(second=pairs["first"]))
     >>> sheet[["property", "estimate", "null", "shown"]].head(3)
-                            property  estimate  null  shown
-    0        ties, identical answers       0.0   NaN   <NA>
-    1  first wins, identical answers       0.9   0.5   True
-    2              first answer wins      80.0   0.0   True
+                              property  estimate  null  shown
+    0        ties of identical answers       0.0   NaN   <NA>
+    1  first of identical answers wins       0.9   0.5   True
+    2                first answer wins      80.0   0.0   True
     """
     names = listed(by)
     check_settings(_WHAT, ci_level)
@@ -233,9 +238,18 @@ def datasheet(
     )
     if verdicts is not None and "agent" not in names:
         graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
-    results = _results(
-        graded, attempts, gold, judged, names, families, cases=cases, ci_level=ci_level
-    )
+    how: Fields = {"by": names, "cases": cases, "ci_level": ci_level}
+    graded, results = _results_of_verdicts(graded, gold, **how)
+    if len(judged):
+        judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
+    if attempts is not None:
+        known = _with_forms(judged, attempts)
+        same = known.loc[known["_form"].eq("identical"), "source_attempt_id"].dropna().to_dict()
+        for side in ("first", "second", "winner"):
+            judged[side] = judged[side].replace(same)
+        results |= _results_of_answers(graded, known, gold, judged, families, **how)
+    if len(judged):
+        results["position"] = position(judged, **how)
     lines = {name: _records(result) for name, result in results.items()}
     judges = pd.concat([frame.reindex(columns=names) for frame in (graded, judged)])
     rows = [
@@ -252,7 +266,8 @@ def datasheet(
 
 def _records(frame: pd.DataFrame) -> list[Fields]:
     """Return the rows as dictionaries; missing values are None, which equal each other."""
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+    records: list[Any] = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return records
 
 
 def _rows_of_property(
@@ -274,20 +289,16 @@ def _rows_of_property(
         yield line | {"property": words, "n": n, "note": note}
 
 
-def _results(
-    graded: pd.DataFrame,
-    attempts: pd.DataFrame | None,
-    gold: pd.DataFrame | None,
-    judged: pd.DataFrame,
-    names: list[str],
-    families: Mapping[str, str] | None,
-    **how: Any,
-) -> dict[str, pd.DataFrame]:
-    """Return the results of the analyses that the data allow, by the name of the analysis."""
+def _results_of_verdicts(
+    graded: pd.DataFrame, gold: pd.DataFrame | None, *, by: list[str], **how: Any
+) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Return the verdicts of the newest versions in their first round, and results without texts.
+
+    The keys are the names of the analyses.
+    """
     results: dict[str, pd.DataFrame] = {}
-    by_judge: Fields = {"by": names, **how}
     first, changes, rounds = [graded.head(0)], [], [graded.head(0)]
-    for judge, versions in _versions(graded, names):
+    for judge, versions in _versions(graded, by):
         first.append(_first_round(versions[0]))
         rounds.append(_originals(versions[0]))
         if len(versions) > 1:
@@ -299,28 +310,42 @@ def _results(
     if changes:
         results["drift"] = pd.concat(changes)
     if len(plain):
-        results["consistency"] = consistency(pd.concat(rounds), **by_judge)
+        results["consistency"] = consistency(pd.concat(rounds), by=by, **how)
     if len(plain) and gold is not None:
-        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, **by_judge)
-        conditions: Fields = by_judge | {"by": [*names, "condition"]}
-        results["errors"] = agreement(plain, gold, quantities=_RATES, **conditions)
-    if len(judged):
-        judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
-        results["position"] = position(judged, **by_judge)
-    if attempts is None:
-        return results
-    if len(newest):
-        results["perturbed"] = perturbed(newest, attempts, **by_judge)
+        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, by=by, **how)
+        several = ["condition"] if plain["condition"].nunique() > 1 else []
+        results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*by, *several], **how)
+    return newest, results
+
+
+def _with_forms(judged: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
+    """Return the attempts by id, with the kind of a copy, or ``original``, in ``_form``."""
     ids = judged[["first", "second"]].melt(value_name="attempt_id")
-    known = known_attempts(ids, attempts, _WHAT)
+    known = known_attempts(ids, attempts, _WHAT).set_index("attempt_id", drop=False)
+    agent = known["agent"].where(known["agent"].isin(get_args(Perturbation)))
+    return known.assign(_form=agent.fillna(known["perturbation"]).fillna(ORIGINAL))
+
+
+def _results_of_answers(
+    graded: pd.DataFrame,
+    known: pd.DataFrame,
+    gold: pd.DataFrame | None,
+    judged: pd.DataFrame,
+    families: Mapping[str, str] | None,
+    **how: Any,
+) -> dict[str, pd.DataFrame]:
+    """Return the results on copies and features, which need the attempts."""
+    results: dict[str, pd.DataFrame] = {}
+    plain = _originals(graded)
+    if len(graded):
+        results["perturbed"] = perturbed(graded, known, **how)
     if families is not None:
         plain, known, judged = with_families(plain, known, judged, families, _WHAT)
-    originals = known.loc[known["agent"].eq(ORIGINAL), "attempt_id"]
-    of_copies = judged[["first", "second"]].isin([*originals]).any(axis=1)
+    first, second = (judged[side].map(known["_form"]).eq(ORIGINAL) for side in ("first", "second"))
+    of_copies = first ^ second
     if of_copies.any():
-        results["win_rates"] = win_rates(
-            judged[of_copies], attempts, reference=ORIGINAL, **by_judge
-        )
+        copied = judged[of_copies]
+        results["win_rates"] = win_rates(copied, known, sides="_form", reference=ORIGINAL, **how)
     judged = judged[~of_copies]
     if len(judged):  # audit takes verdicts on pairs from the pairs
         plain = plain[~compare_answers(plain, known)]
@@ -332,13 +357,16 @@ def _results(
             empty("gold") if gold is None else gold,
             pairwise=judged,
             reference=next(iter(ordered(plain["condition"])), "baseline"),
-            **by_judge,
+            **how,
         )
     return results
 
 
-def _originals(verdicts: pd.DataFrame) -> pd.DataFrame:
-    return verdicts[verdicts["perturbation"].fillna("none").isin(["", "none"])]
+def _originals(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the verdicts that are not on copies; pairs are returned as they are."""
+    if "perturbation" not in rows:
+        return rows
+    return rows[rows["perturbation"].fillna("none").isin(["", "none"])]
 
 
 def _versions(
@@ -346,9 +374,9 @@ def _versions(
 ) -> Iterator[tuple[Fields, list[pd.DataFrame]]]:
     """Yield the values of each judge, and its rows by version of the grader, the newest first."""
     for judge, rows in groups(frame, names):
-        order = sorted_by(rows, columns_of(rows, "graded_at"))["grader_version"].dropna()
-        named = [rows[rows["grader_version"].eq(name)] for name in order[::-1].unique()]
-        yield judge, named or [rows]
+        order = sorted_by(_originals(rows), columns_of(rows, "graded_at"))["grader_version"]
+        versions = order.dropna()[::-1].unique()
+        yield judge, [rows[rows["grader_version"].eq(name)] for name in versions] or [rows]
 
 
 def _first_round(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Features of the form of an answer, their effects on verdicts, and copies with one changed.
+"""Features of the form of an answer, their effects on verdicts, and copies with one change.
 
 The features are length, hedging, lists and sentence length. Effects on the pass rate are estimated
 for these features, the model family and the condition. They are average marginal effects, in
@@ -8,7 +8,9 @@ percentage points.
 from __future__ import annotations
 
 import re
+import warnings
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -22,6 +24,7 @@ from scipy.stats import norm, t
 from skillcomp.contrast import changes_over_items
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
+from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -35,6 +38,7 @@ from skillcomp.frames.estimates import (
     row,
 )
 from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
+from skillcomp.frames.table_reader import FrameWarning
 from skillcomp.ngrams import count_words, share_not_ascii, split_sentences
 from skillcomp.stats.gaps import bounded_slope
 from skillcomp.stats.results import (
@@ -520,7 +524,10 @@ def leniency(
 _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
 
 
-Perturbation = Literal["pad", "hedge", "reorder", "confident", "approve", "disapprove"]
+Perturbation = Literal[
+    "pad", "hedge", "reorder", "confident", "approve", "disapprove", "bullets", "identical"
+]
+FORMS = ("pad", "bullets", "reorder", "identical")  # kinds of copies that make the same claims
 
 # filler sentences, with neither content nor hedges
 _OPENINGS = (
@@ -548,6 +555,25 @@ _DISAPPROVALS = (
 )
 _HEDGES = ("perhaps", "I think", "it seems", "probably")
 _BOOSTS = ("certainly", "without question", "beyond any doubt", "of that there is no doubt")
+# the English phrases that each kind inserts; kinds without any are for answers in any language
+_INSERTED: dict[str, tuple[str, ...]] = {
+    "pad": (*_OPENINGS, *_CLOSINGS),
+    "hedge": tuple(f", {word}" for word in _HEDGES),
+    "confident": tuple(f", {word}" for word in _BOOSTS),
+    "approve": _APPROVALS,
+    "disapprove": _DISAPPROVALS,
+}
+# frequent words of English and of other languages in the Latin script, without those of both
+_ENGLISH_WORDS = """
+the of and to is that it for with are this you be not if can from by on but have its they which each
+"""
+_OTHER_WORDS = """
+der das und ist nicht ein eine einen einem einer für auf von dem den sich auch wird werden sind
+oder aber wenn bei zum zur le la les une est dans pas que qui sur avec sont ne ce cette el los las
+una es por del para como pero más lo de il che della di sono het een niet zijn voor não uma
+och det som är att inte ikke og til nie się jest że bir için je
+"""
+_MOST_NOT_ASCII = 0.2  # largest share of such letters in an English answer; the pilot's is 0.001
 
 # patterns of labels at the start of a paragraph: "**Cost.** It is ..." and "Cost: it is ..."
 _PARAGRAPHS = (
@@ -557,6 +583,15 @@ _PARAGRAPHS = (
 _END = re.compile(r"(?<=[A-Za-z0-9)\]])\.(?=\s+[\"'“(*_]*[A-Z]|\s*$)")
 _SHORT = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mr|Mrs|Ms|St|No|Fig|Eq)|\b\w)$")
 # matches the start of an item or paragraph that refers to its position or to preceding text
+# the end of a sentence before another, in any language, and abbreviations of other languages
+_STOP = re.compile(
+    r"""(?<=[\w)\]%"'”’»`])[.!?](?=\s+["'“‘«¿¡(*_`]*[^\W\da-z_])|[。！？](?![”’」』）])"""
+)
+_SHORT_WORDS = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mrs?|Ms|St|Fig|Eq|bzw|ca|usw|Nr|Abs|Art|pp|Mme|Sra?"
+    r"|Uds?|pág|núm)|\b[^\W\d])$"
+)
+_TOKEN = re.compile(r"\w+(?:[.,'’]\w+)*")
 _BACK_REFERENCE = re.compile(
     r"^\W*(?:first|second|third|fourth|last|lastly|finally|then|next|after|afterwards|before|"
     r"step|so|thus|therefore|hence|however|but|and|also|or|yet|still|instead|otherwise|this|that|"
@@ -568,24 +603,38 @@ _BACK_REFERENCE = re.compile(
 
 
 def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
-    r"""Copy answers with one change in form, to be graded like the originals.
+    r"""Copy answers with one change of form, of tone or of a user's remark, to be graded.
 
-    The content is unchanged, so a grader without the bias gives a copy the verdicts of its
-    original. Grade the copies like other attempts, and give the verdicts on originals and copies to
-    :func:`skillcomp.bias.perturbed`.
+    A change of form keeps the claims, so a grader without the bias gives a copy the verdicts of its
+    original. A change of tone keeps the facts, but not how strongly they are claimed. Grade the
+    copies like other attempts, and give the verdicts on originals and copies to
+    :func:`skillcomp.bias.perturbed`; or have a grader compare each copy with its original
+    (:func:`skillcomp.bias.copy_pairs`).
 
     Parameters
     ----------
     attempts : pandas.DataFrame
         An attempts frame. Attempts that are copies or have no answer are ignored.
-    kind : {"pad", "hedge", "reorder", "confident", "approve", "disapprove"}
+    kind : {"pad", "bullets", "reorder", "identical", "hedge", "confident", "approve", "disapprove"}
+        Changes of form:
+
         - ``pad``: four sentences of filler around the answer.
-        - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every second
-          sentence.
+        - ``bullets``: each paragraph of two or more sentences becomes a list with one sentence an
+          item, in the same order. A paragraph next to a list, in a list, or with a colon at its
+          end stays.
         - ``reorder``: bulleted lists in reverse order. If no list can be reversed, runs of
           labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``) are reversed. Numbered lists,
           prose, and lists with an item that refers to preceding text (then, this, however ...)
           keep their order.
+        - ``identical``: the same text, byte for byte.
+
+        Changes of tone:
+
+        - ``hedge``, ``confident``: a hedge or a word of assurance at the end of every second
+          sentence.
+
+        Remarks:
+
         - ``approve``, ``disapprove``: a remark below the answer, in which the user is pleased or
           displeased with it.
 
@@ -595,16 +644,26 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
         An attempts frame with one row per copy. ``attempt_id`` is ``<id of the original>/<kind>``,
         ``source_attempt_id`` the id of the original, and ``perturbation`` the kind. ``answer`` and
         ``n_words`` are those of the changed answer. Costs, tokens and times are NA. All other
-        columns are as in the original. An answer that stays the same has no copy.
+        columns are as in the original. An answer that stays the same has no copy, except of the
+        kind ``identical``.
 
     Raises
     ------
     FrameError
-        If the frame breaks its contract or the kind is unknown.
+        If the frame breaks its contract, the kind is unknown, or a kind that inserts English
+        phrases (all but ``bullets``, ``reorder`` and ``identical``) is asked of answers that are
+        not in English.
+
+    Warns
+    -----
+    FrameWarning
+        If a copy would not have the words of its original, apart from the inserted phrases. Such an
+        answer has no copy.
 
     See Also
     --------
-    skillcomp.bias.perturbed : The analysis of the pairs.
+    skillcomp.bias.perturbed : The analysis of verdicts on copies and originals.
+    skillcomp.bias.copy_pairs : Pairs of original and copy, for a grader that compares answers.
 
     Notes
     -----
@@ -612,18 +671,34 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
     quotations and headings are never changed. Whether items may be reordered is inferred from their
     first words; read some copies before you grade many.
 
+    To add copies to a store::
+
+        rows = copies.drop(columns="n_words").astype(object)
+        store.append("attempts", rows.where(rows.notna(), None).to_dict("records"))
+
+    Each copy is compared with its original. Apart from the inserted phrases it has the same words
+    equally often, and so the same numbers, names and negations.
+
+    An answer is not in English if more than a fifth of the letters of its prose are not ASCII, or
+    if its prose has at least two frequent words of other languages, such as "und" and "les", and
+    more of them than of English ones. An answer without prose, such as code, passes.
+
     Examples
     --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"attempt_id": ["a"], "skill": ["s"], "case_id": ["s/1"],
-    ...     "condition": ["skill"], "answer": ["Look at:\n\n- cost\n- risk"]})
+    ...     "condition": ["skill"], "answer": ["It pays. It is safe.\n\n# Why\n\n- cost\n- risk"]})
+    >>> perturb(frame, kind="bullets")["answer"].tolist()
+    ['- It pays.\n- It is safe.\n\n# Why\n\n- cost\n- risk']
     >>> perturb(frame, kind="reorder")["answer"].tolist()
-    ['Look at:\n\n- risk\n- cost']
+    ['It pays. It is safe.\n\n# Why\n\n- risk\n- cost']
     """
     require_known("kind: found", kind, _CHANGES)
     checked = check(attempts, "attempts")
     plain = checked["perturbation"].isna() & checked["source_attempt_id"].isna()
     frame = checked[plain & checked["answer"].notna()].reset_index(drop=True)
+    if kind in _INSERTED:
+        _require_english(frame, kind)
     change = _CHANGES[kind]
     answers = [
         change(answer, zlib.crc32(name.encode()))
@@ -637,7 +712,120 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
         n_words=pd.array([len(answer.split()) for answer in answers], dtype="Int64"),
         **dict.fromkeys(_CALL_COLUMNS),
     )
-    return check(copies[copies["answer"].ne(frame["answer"])], "attempts")
+    both = zip(frame["answer"], answers, strict=True)
+    keeps = pd.Series([_keeps_words(*two, kind) for two in both], index=frame.index, dtype=bool)
+    if n_lost := int((~keeps).sum()):
+        warnings.warn(
+            f"bias.perturb: {plural(n_lost, 'answer')} without a copy of kind '{kind}': the "
+            "copy would not have the words of the original. The first is of attempt "
+            f"'{frame.loc[~keeps, 'attempt_id'].iloc[0]}'. This is a fault of skillcomp.",
+            FrameWarning,
+            stacklevel=2,
+        )
+    changed = copies["answer"].ne(frame["answer"]) | (kind == "identical")
+    return check(copies[keeps & changed], "attempts")
+
+
+def copy_pairs(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
+    """Pair each answer with its copy, in both orders, for a grader that compares two answers.
+
+    Have any grader fill the column ``winner``, such as a judge of your own that reads a csv file,
+    and read the table with :func:`skillcomp.from_frame`. To compare the answers of a store with our
+    own graders, use :func:`skillcomp.compare`.
+
+    Parameters
+    ----------
+    attempts : pandas.DataFrame
+        An attempts frame. A column ``prompt`` is kept, so that the grader sees the question.
+    kind : str
+        The change of the copies, as in :func:`perturb`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Two rows per pair, one for each order, with a new index:
+
+        - row_id: ``<attempt_id of the copy>/<1 or 2>``, to join results.
+        - skill, case_id, prompt: those of the answer; ``prompt`` only if `attempts` has it.
+        - model_a, model_b: ``original`` and the kind; ``model_a`` is shown first.
+        - response_a, response_b: the two answers.
+        - winner: empty. Fill in ``model_a``, ``model_b``, ``tie``, or the name of the winner.
+
+        Equal pairs of a case, such as those of two repeats with one answer, are given once.
+
+    Raises
+    ------
+    FrameError
+        As in :func:`perturb`.
+
+    See Also
+    --------
+    skillcomp.bias.win_rates : How often the copy wins, with ``reference="original"``.
+    skillcomp.bias.position : Effect of the place, with ties of identical pairs.
+
+    Examples
+    --------
+    A judge that prefers lists:
+
+    >>> import pandas as pd
+    >>> import skillcomp as sc
+    >>> frame = pd.DataFrame({"attempt_id": ["a", "b"], "skill": "s", "case_id": ["s/1", "s/2"],
+    ...     "condition": "skill", "answer": ["It is cheap. It is safe.", "No. Wait."]})
+    >>> table = copy_pairs(frame, kind="bullets").assign(winner="bullets", judge="j")
+    >>> made = sc.from_frame(table)
+    >>> rates = sc.bias.win_rates(made.pairwise, made.attempts, reference="original")
+    >>> rates[["side", "opponent", "estimate"]]
+          side  opponent  estimate
+    0  bullets  original       1.0
+    """
+    copies = perturb(attempts, kind=kind)
+    originals = check(attempts, "attempts").set_index("attempt_id")["answer"]
+    answers = {ORIGINAL: copies["source_attempt_id"].map(originals), kind: copies["answer"]}
+    shared = copies[[name for name in ("skill", "case_id", "prompt") if name in copies]]
+    shown = []
+    for order, (first, second) in enumerate([(ORIGINAL, kind), (kind, ORIGINAL)], 1):
+        one = shared.assign(
+            model_a=first,
+            model_b=second,
+            response_a=answers[first],
+            response_b=answers[second],
+            winner=None,
+        )
+        one.insert(0, "row_id", copies["attempt_id"] + f"/{order}")
+        shown.append(one)
+    table = pd.concat(shown).sort_index(kind="stable")
+    same = ["skill", "case_id", "model_a", "response_a", "response_b"]
+    return table.drop_duplicates(same, ignore_index=True)
+
+
+def _require_english(frame: pd.DataFrame, kind: str) -> None:
+    """Raise FrameError if answers are in a language for which there are no phrases to insert."""
+    foreign = frame.loc[[not _is_english(answer) for answer in frame["answer"]], "attempt_id"]
+    if len(foreign):
+        allowed = [name for name in _CHANGES if name not in _INSERTED]
+        raise FrameError(
+            f"bias.perturb: kind '{kind}' inserts English phrases, and {len(foreign)} of "
+            f"{plural(len(frame), 'answer')} are not in English; the first is of attempt "
+            f"'{foreign.iloc[0]}'. Kinds for every language: {', '.join(allowed)}."
+        )
+
+
+def _is_english(answer: str) -> bool:
+    text = prose(answer)
+    words = Counter(re.findall(r"[^\W\d_]+", text.lower()))
+    n_english, n_other = (
+        sum(words[word] for word in frequent.split()) for frequent in (_ENGLISH_WORDS, _OTHER_WORDS)
+    )
+    return share_not_ascii(text) <= _MOST_NOT_ASCII and n_other <= max(n_english, 1)
+
+
+def _keeps_words(original: str, copy: str, kind: str) -> bool:
+    """Return whether a copy has the words of its original, apart from the inserted phrases."""
+    if kind == "identical":
+        return copy == original
+    phrases = "|".join(map(re.escape, _INSERTED.get(kind, ()))) or "(?!)"
+    kept = [Counter(_TOKEN.findall(re.sub(phrases, "", text))) for text in (original, copy)]
+    return kept[0] == kept[1]
 
 
 _CALL_COLUMNS = (
@@ -679,18 +867,49 @@ def _word_inserter(words: Sequence[str]) -> Callable[[str, int], str]:
     return change
 
 
-def _sentence_ends(text: str) -> list[int]:
+def _sentence_ends(
+    text: str, stop: re.Pattern[str] = _END, short: re.Pattern[str] = _SHORT
+) -> list[int]:
     """List the positions of full stops that end a statement outside quotes and code."""
     mark = MARK.match(text)
     start = mark.end() if mark else 0
     ends = []
-    for hit in _END.finditer(text, start):
+    for hit in stop.finditer(text, start):
         before = text[: hit.start()]
         quoted = before.count('"') % 2 or before.count("`") % 2
         quoted = quoted or before.count("“") > before.count("”")
-        if not quoted and not _SHORT.search(before):
+        if not quoted and not short.search(before):
             ends.append(hit.start())
     return ends
+
+
+def _bullet_answer(answer: str, seed: int) -> str:
+    """Return the answer with each paragraph of prose as a list, one sentence an item."""
+    original = parts(answer)
+    changed = [part.text for part in original]
+    written = [i for i, part in enumerate(original) if part.kind != "blank"]
+    for before, at, after in zip([None, *written], written, [*written[1:], None], strict=False):
+        part = original[at]
+        near = {original[i].kind for i in (before, after) if i is not None}
+        is_in_list = part.indent or near & {"bullet", "number"}
+        leads_on = after == at + 1 or part.text.rstrip().endswith((":", "："))
+        if part.kind == "paragraph" and not is_in_list and not leads_on:
+            sentences = _paragraph_sentences(part.text)
+            if len(sentences) > 1:
+                changed[at] = "\n".join(f"- {sentence}" for sentence in sentences)
+    return "\n".join(changed)
+
+
+def _paragraph_sentences(text: str) -> list[str]:
+    """Split a paragraph at the sentence ends outside brackets and bold text."""
+    sentences, start = [], 0
+    for end in _sentence_ends(text, _STOP, _SHORT_WORDS):
+        before = text[:end]
+        if before.count("(") <= before.count(")") and before.count("**") % 2 == 0:
+            sentences.append(text[start : end + 1])
+            start = end + 1
+    sentences.append(text[start:])
+    return [s.strip().replace("\n", "\n  ") for s in sentences if s.strip()]
 
 
 def _reorder_answer(answer: str, seed: int) -> str:
@@ -734,6 +953,8 @@ _CHANGES: dict[str, Callable[[str, int], str]] = {
     "confident": _word_inserter(_BOOSTS),
     "approve": _remark_appender(_APPROVALS),
     "disapprove": _remark_appender(_DISAPPROVALS),
+    "bullets": _bullet_answer,
+    "identical": lambda answer, seed: answer,
 }
 
 
@@ -749,7 +970,7 @@ def perturbed(
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Estimate the change in verdicts when only the form of the answer changes.
+    """Estimate the change in verdicts when an answer gets another form, tone or remark.
 
     Each verdict on a copy is paired with the verdict that the same grader, version and round gave
     on the same check of the original. No gold is needed.

@@ -129,6 +129,7 @@ def _contract_of(
 
 
 # columns that identify an attempt and its grading; every frame uses the same names
+ORIGINAL = "original"  # names an answer when it is compared with its perturbed copy
 ATTEMPT_KEYS = ["attempt_id", *CASE, "condition", "repeat", "agent", "perturbation"]
 GRADER_KEYS = [
     "grader",

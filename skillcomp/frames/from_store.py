@@ -460,13 +460,16 @@ def _refuse_contradictions(gold: pd.DataFrame, replaces: pd.Series) -> None:
         )
 
 
-def pairwise(store: RunStore) -> pd.DataFrame:
+def pairwise(store: RunStore, *, perturbation: Chosen = None) -> pd.DataFrame:
     """Return pairwise judgements, one row per comparison and order of presentation.
 
     Parameters
     ----------
     store : RunStore
         The recorded study.
+    perturbation : str or sequence of str, optional
+        As in :func:`attempts`; None selects comparisons of two unperturbed attempts, and a name
+        such as ``"bullets"`` those of such a copy with its original.
 
     Returns
     -------
@@ -479,9 +482,14 @@ def pairwise(store: RunStore) -> pd.DataFrame:
     Raises
     ------
     FrameError
-        If the position of a winner is not that of the winning attempt.
+        If the position of a winner is not that of the winning attempt, or the store has no such
+        ``perturbation``.
     """
     pairs = check(_stored_frame(store, "pairwise"), "pairwise")
+    about = _stored_frame(store, "attempts").drop_duplicates("attempt_id")
+    change = about.set_index("attempt_id")["perturbation"]
+    change = pairs["first"].map(change).fillna(pairs["second"].map(change))
+    pairs = pairs[_has_perturbation(change, perturbation)].reset_index(drop=True)
     winner, position = pairs["winner"], pairs["winner_position"]
     wrong = winner.isna() | (winner.eq(pairs["first"]) & position.eq(2))
     wrong |= winner.eq(pairs["second"]) & position.eq(1)

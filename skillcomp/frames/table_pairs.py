@@ -28,6 +28,7 @@ from skillcomp.frames.words import (
     distinct_words,
     plain_label,
     plain_value,
+    usual_condition,
     winner_word,
 )
 
@@ -89,6 +90,8 @@ def frames_of_pairs(reader: TableReader, keep: str | None) -> Frames:
 def _add_usual_columns(reader: TableReader) -> None:
     """Find columns by their usual names for arguments that are not given."""
     frame, names = reader.frame, reader.names
+    if "skill" in frame and not any(map(usual_condition, distinct_words(frame["skill"]))):
+        names["skill"] = "skill"
     reader.find(_SIDES, columns_of_answers(frame, names.values()))
     for role in ("case", "winner", "gold", "grader", "order"):
         labels = reader.usual(role)

@@ -20,6 +20,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from skillcomp.errors import GraderError, StudyError, plural, require_known, require_whole, suggest
+from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.io.files import JsonObject
 from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
@@ -678,8 +679,9 @@ def compare(
     """Compare stored answers in pairs, blind and in both orders, without changing the answers.
 
     A pair is two answers with status ``ok`` of one agent to one case, under two conditions and
-    with the same repeat number. Each judgement is stored immediately; after an interruption, the
-    same call resumes and pays for nothing twice.
+    with the same repeat number; or an answer and its copy of :func:`skillcomp.bias.perturb`. Each
+    judgement is stored immediately; after an interruption, the same call resumes and pays for
+    nothing twice.
 
     Parameters
     ----------
@@ -689,7 +691,8 @@ def compare(
         The graders, which work one after the other.
     condition, reference : str, default "skill" and "baseline"
         The two conditions. In order 1, the answer under `condition` is shown first; in order 2, the
-        answer under `reference`.
+        answer under `reference`. With ``reference="original"``, `condition` is a kind of copies in
+        the store, such as ``"bullets"``, and each copy is compared with its original.
     budget_usd : float, optional
         Maximum cost of all comparisons of this store in dollars, including earlier ones.
     seed : int, default 0
@@ -829,19 +832,27 @@ def _ordered_pairs(
         if not isinstance(grader, PairwiseGrader):
             raise StudyError(f"graders: found {grader!r}; allowed: PairwiseGrader.")
     require_distinct("grader", graders, "name")
-    attempts = [attempt for attempt in store.records("attempts") if attempt.perturbation is None]
-    there = sorted({attempt.condition for attempt in attempts})
+    answers = list(store.records("attempts"))
+    plain = [attempt for attempt in answers if attempt.perturbation is None]
+    there = {attempt.condition for attempt in plain}
+    of_copies = reference == ORIGINAL and ORIGINAL not in there
+    if of_copies:
+        there = {ORIGINAL} | {a.perturbation for a in answers if a.perturbation is not None}
     for key, name in (("condition", condition), ("reference", reference)):
         what = f"{key}: {store.path} has no answers under"
-        require_known(what, name, there, StudyError, label="there")
+        require_known(what, name, sorted(there), StudyError, label="there")
     if condition == reference:
         raise StudyError(f"condition and reference are both '{condition}'; give two conditions.")
     cases = cases_by_id(store.suites.values())
-    sides: defaultdict[tuple[Any, ...], dict[str, Attempt]] = defaultdict(dict)
-    for attempt in attempts:
+    sides: defaultdict[Any, dict[str, Attempt]] = defaultdict(dict)
+    for attempt in answers if of_copies else plain:
         if attempt.status == "ok" and attempt.answer is not None:
-            place = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
-            sides[place].setdefault(attempt.condition, attempt)
+            place: Any = (attempt.agent, attempt.skill, attempt.case_id, attempt.repeat)
+            side = attempt.condition
+            if of_copies:
+                place = attempt.source_attempt_id or attempt.attempt_id
+                side = attempt.perturbation or ORIGINAL
+            sides[place].setdefault(side, attempt)
     both = [
         (by_condition[condition], by_condition[reference])
         for by_condition in sides.values()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from skillcomp.errors import plural, without_control
+from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.frames.estimates import ordered
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
@@ -246,8 +247,9 @@ def compare_works(store: RunStore) -> _Works:
 
     Only failures of ordered pairs that are still open are returned.
     """
-    rows = store.rows("attempts", "attempt_id", "condition")
+    rows = list(store.rows("attempts", "attempt_id", "condition", "perturbation"))
     condition = {row["attempt_id"]: row["condition"] for row in rows}
+    kinds = {row["attempt_id"]: row["perturbation"] for row in rows if row["perturbation"]}
     notes, _ = uncollected_batches(store, "compare")
     works: dict[Any, _Work] = {}
     for row in store.records("receipts"):
@@ -265,7 +267,9 @@ def compare_works(store: RunStore) -> _Works:
     judged = ({**row, "status": "judged"} for row in store.rows("pairwise"))
     for row in chain(judged, store.records("comparisons")):
         first, second, status = row["first"], row["second"], row["status"]
+        copied = {kinds[name] for name in (first, second) if name in kinds}
         conditions = frozenset(condition.get(name, "") for name in (first, second))
+        conditions = frozenset({*copied, ORIGINAL}) if copied else conditions
         work = works.get((row["grader"], row.get("grader_version"), conditions))
         if work is None:
             continue

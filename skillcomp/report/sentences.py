@@ -37,6 +37,7 @@ from skillcomp.report.phrases import (
     rate,
     reason,
     rows_of,
+    share,
     signed,
     size,
     treatment,
@@ -53,6 +54,7 @@ _KEYS = [*_SUBJECTS, "feature", "condition", "reference", "grader_version", "age
 _KEYS += ["perturbation"]
 # Of frames with one of these columns, there are only sentences on several rows.
 _ONLY_TOGETHER = {"verdict", "at", "bias", "comprehension_dimension", "labeller", "repeat"}
+_ONLY_TOGETHER |= {"property"}
 _REPEATS = "{n_repeats:#repeat}"
 _FLAGGED = "It flags {row:share} of {n_texts:,.0f} {texts} texts"
 # start of a measure of a threshold -> its phrase
@@ -85,8 +87,10 @@ _PLACE = (
     "is preferred|the answer shown second is preferred|no preference for a place is shown}"
 )
 _IDENTICAL = "; of two identical answers, the one shown first wins {first_wins_if_identical:share}"
-_CHANGES = {"percentage points": points}
+_CHANGES: dict[str, Callable[[Row], str]] = {"percentage points": points, "rate": share}
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
+_DIFFERS = "shown to differ from an unbiased judge"
+_OF_JUDGES = (_DIFFERS, f"not {_DIFFERS}", "measured", "not measured")
 _AMOUNTS = {"cost_usd": "cost", "seconds": "time", "input_tokens": "input tokens"}
 _AMOUNTS |= {"output_tokens": "output tokens", "n_words": "words", "n_commands": "commands"}
 _PHRASES_OF_AMOUNTS: list[tuple[str, dict[str, Phrase]]] = [
@@ -286,6 +290,7 @@ def sentences_about(frame: pd.DataFrame, name: str = "") -> Sentences:
         if "measure" in frame and not _ONLY_TOGETHER & set(frame):
             yield from _sentences_on_rows(frame)
         names = {name, *frame.columns, *frame.get("measure", ())}
+        names = {"property"} if "property" in names else names
         for key, build in _SEVERAL.items():
             if key in names:
                 for one in build(frame):
@@ -494,6 +499,24 @@ def _biases_in_words(audit: pd.DataFrame) -> Iterator[str]:
     for note, part in unknown.groupby(notes, sort=False):
         names = [_effect_in_words(row, of_grader=False) for _, row in part.iterrows()]
         yield f"Effects not known ({listing(dict.fromkeys(names))}): {note}."
+
+
+def _datasheet_in_words(sheet: pd.DataFrame) -> Sentences:
+    """List which differences from an unbiased judge are shown, and what was not measured."""
+    for keys, part in parts_by(sheet, *sheet.columns[: sheet.columns.get_loc("property")]):
+        texts: dict[str, list[str]] = {start: [] for start in _OF_JUDGES}
+        for _, row in part.iterrows():
+            text, start = str(row["property"]), _OF_JUDGES[3]
+            if isinstance(row["condition"], str):
+                text += f" under {called(row['condition'])}"
+            if has_estimate(row):
+                text += f" ({_CHANGES.get(row['unit'], change)(row)})"
+                start = _OF_JUDGES[2 if pd.isna(row["shown"]) else 1 - row["shown"]]
+            texts[start].append(text)
+        who = ", ".join(map(called, keys)) or "The judge"
+        for start, named in texts.items():
+            if named:
+                yield Sentence(f"{who}, {start}: {listing(named)}.", keys[0] if keys else None)
 
 
 def _effect_in_words(row: Row, of_grader: bool = True) -> str:
@@ -748,6 +771,7 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "none_of_these": partial(_shares_in_words, "Failure modes of checks", "measure"),
     "goal": partial(_shares_in_words, "Goals met", "goal"),
     "bias": _biases_in_words,
+    "property": _datasheet_in_words,
     "recommended": _corrections_in_words,
     "comprehension_dimension": _dimensions_in_words,
     "at": _factors_in_words,
