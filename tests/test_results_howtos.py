@@ -307,3 +307,41 @@ def test_the_curve_of_the_pilot_is_drawn_over_all_cases(executed: Any) -> None:
     distances = names["distances"].merge(sc.frames.cases(sc.datasets.load("pilot")))
     means = distances.groupby("transfer")["distance"].mean()
     assert means["far"] > means["near"]
+
+
+def test_the_datasheet_of_a_judge_shows_what_was_planted(executed: Any) -> None:
+    answers, wins = sc.frames.attempts(sc.datasets.load("pilot")), {"pad": 0.2, "bullets": 0.8}
+    tables = []
+    for kind in ("identical", "pad", "bullets", "reorder"):
+        table = sc.bias.copy_pairs(answers, kind=kind)
+        won = np.random.default_rng(1).random(len(table)) < wins.get(kind, 0.5)
+        tables.append(table.assign(winner=np.where(won, kind, "original")))
+        if kind == "identical":
+            tables[-1]["winner"] = np.where(won, "tie", "model_b")
+    pd.concat(tables).assign(judge="j").to_csv("judged.csv", index=False)
+    rows = executed("howto/datasheet")["sheet"].set_index("property")
+    assert len(pd.read_csv("pairs.csv")) == len(pd.read_csv("judged.csv"))
+    shown = rows.index[rows["shown"].fillna(False)]
+    assert {"padded copy in pairs", "copy in bullets in pairs"} <= set(shown)
+    assert 0.4 < rows.loc["ties of identical answers", "estimate"] < 0.6
+    assert rows.loc["first of identical answers wins", "ci_high"] < 0.5
+    unknown = rows.loc["agreement with gold"]
+    assert np.isnan(unknown["estimate"]) and unknown["note"].startswith("not measured")
+
+
+def test_the_how_to_quotes_the_datasheet_of_the_pilot() -> None:
+    page = (DOCS / "howto/datasheet.md").read_text("utf-8")
+    (code,) = re.findall(r"```py\n(.*?)\nax", page, re.DOTALL)
+    names: dict[str, Any] = {"sc": sc}
+    exec(code, names)
+    sheet = names["sheet"]
+    assert not sheet["shown"].fillna(False).any()
+    rows = sheet.dropna(subset="estimate").set_index(["property", "grader"])
+    padded = rows.loc["padded copy"]
+    assert sorted(padded.index) == ["g0", "g2"]
+    assert padded["ci_low"].round().tolist() == [-3, -3]
+    assert padded["ci_high"].round().tolist() == [6, 6]
+    passes = rows.loc["false passes"].query("condition == 'skill'")
+    for grader in ("g0", "g2"):
+        rate, low, high = (100 * passes.loc[grader, ["estimate", "ci_low", "ci_high"]]).round()
+        assert f"{rate:.0f} % [{low:.0f}, {high:.0f}]" in page
