@@ -22,23 +22,24 @@ from skillcomp.frames.estimates import (
     check_settings,
     columns_of,
     estimates,
+    grouped,
     groups,
     listed,
     null_values,
     ordered,
     prepared,
-    refuse_names,
     sorted_by,
     with_adjusted_p,
 )
 from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import agreement, consistency
 from skillcomp.reliability.grader_drift_and_contrast import drift
-from skillcomp.stats.results import Fields
+from skillcomp.stats.results import Fields, join_notes
 
 _WHAT = "bias.datasheet"
 _RATES = ["false_passes", "false_fails"]
 _AGREEMENT = ["raw_agreement", "ceiling_raw_agreement"]
+_NOT_POOLED = {"position", "win_rates", "audit"}  # audit has a note of its own on agents
 NOT_MEASURED = "not measured"
 
 
@@ -136,8 +137,8 @@ def datasheet(
     ----------
     verdicts : pandas.DataFrame, optional
         A verdicts frame of judges of single answers, with all versions and rounds, and with the
-        verdicts on copies (``perturbation="all"``). Answers of all agents are pooled, unless `by`
-        names ``"agent"``.
+        verdicts on copies (``perturbation="all"``). The answers of all agents are pooled, which
+        the notes state, unless `by` names ``"agent"``.
     attempts : pandas.DataFrame, optional
         The attempts of the verdicts and of the pairs, including copies. Required for copies,
         length and family.
@@ -172,6 +173,7 @@ def datasheet(
           (linked cases count once). ``p_adjusted`` is adjusted by Holm over all rows of the judge
           that have a ``null``, and ``shown`` follows from it and the interval. Both are NA in other
           rows.
+        - n_judged: what the analysis counts, such as verdicts, pairs or labels.
         - null: the value of an unbiased judge, 0 or, for a share of wins, 0.5. NaN for agreement,
           ties and error rates.
 
@@ -182,7 +184,7 @@ def datasheet(
     ------
     FrameError
         If there are neither verdicts nor pairwise judgements, a frame breaks its contract, several
-        judges would be pooled, or `by` names a column of the result.
+        judges would be pooled, or `by` names the version, round or condition.
 
     See Also
     --------
@@ -228,15 +230,16 @@ def datasheet(
             "of single answers, pairwise= for a judge of pairs, or both, such as made.verdicts and "
             "made.pairwise of from_frame."
         )
-    taken = {"property", "condition", "null"}
-    refuse_names({"by": names}, [(taken, "a column of the result. Leave it out")], _WHAT)
+    compared = ["grader_version", "round", "condition"]
     graded, judged = (
         empty(kind)
         if frame is None
-        else prepared(frame, kind, names, _WHAT, compared=["grader_version", "round"], copies=False)
+        else prepared(frame, kind, names, _WHAT, compared=compared, copies=False)
         for frame, kind in ((verdicts, "verdicts"), (pairwise, "pairwise"))
     )
-    if verdicts is not None and "agent" not in names:
+    n_agents = 0
+    if "agent" not in names:
+        n_agents = graded["agent"].nunique()
         graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
     how: Fields = {"by": names, "cases": cases, "ci_level": ci_level}
     graded, results = _results_of_verdicts(graded, gold, **how)
@@ -250,15 +253,19 @@ def datasheet(
         results |= _results_of_answers(graded, known, gold, judged, families, **how)
     if len(judged):
         results["position"] = position(judged, **how)
+    for name in results.keys() - _NOT_POOLED if n_agents > 1 else ():
+        pooled = f"pools the answers of {n_agents} agents"
+        notes = [join_notes(note, pooled) for note in results[name]["note"]]
+        results[name] = results[name].assign(note=notes)
     lines = {name: _records(result) for name, result in results.items()}
     judges = pd.concat([frame.reindex(columns=names) for frame in (graded, judged)])
     rows = [
         line | judge
-        for judge in _records(judges.drop_duplicates()) or [{}]
+        for judge in (_records(judges.drop_duplicates()) if names else [{}])
         for name, about in _PROPERTIES.items()
         for line in _rows_of_property(lines, judge, name, about)
     ]
-    sheet = estimates(rows, by=[*names, "property", "condition"], extra=["null"])
+    sheet = estimates(rows, by=[*names, "property", "condition"], extra=["null", "n_judged"])
     sheet = sheet.fillna({"ci_level": ci_level})
     null = pd.Series(null_values(sheet), sheet.index).where(sheet["p_value"].notna())
     return with_adjusted_p(sheet.assign(null=null), names)
@@ -286,7 +293,7 @@ def _rows_of_property(
             why = f"{NOT_MEASURED}: {note}" if note else NOT_MEASURED
             n, note = None, f"{why}; to measure it, {about.needed}"
         words = _IN_PAIRS.get(line["measure"], "{}").format(name)
-        yield line | {"property": words, "n": n, "note": note}
+        yield line | {"property": words, "n": n, "n_judged": line["n"], "note": note}
 
 
 def _results_of_verdicts(
@@ -297,25 +304,25 @@ def _results_of_verdicts(
     The keys are the names of the analyses.
     """
     results: dict[str, pd.DataFrame] = {}
-    first, changes, rounds = [graded.head(0)], [], [graded.head(0)]
-    for judge, versions in _versions(graded, by):
-        first.append(_first_round(versions[0]))
-        rounds.append(_originals(versions[0]))
+    judges = list(_versions(graded, by))
+    newest = pd.concat([graded.head(0), *(versions[0] for _, versions in judges)])
+    first = _first_round(newest, by)
+    plain = _originals(first)
+    changes = []
+    for judge, versions in judges:
         if len(versions) > 1:
-            two = pd.concat(_first_round(_originals(rows)) for rows in versions[:2])
+            two = _first_round(_originals(pd.concat(versions[:2])), by)
             before = tuple(versions[1].iloc[0][["grader", "grader_version"]])
             changes.append(drift(two, reference_grader=before, **how).assign(**judge))
-    newest = pd.concat(first)
-    plain = _originals(newest)
     if changes:
         results["drift"] = pd.concat(changes)
     if len(plain):
-        results["consistency"] = consistency(pd.concat(rounds), by=by, **how)
+        results["consistency"] = consistency(_originals(newest), by=by, **how)
     if len(plain) and gold is not None:
         results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, by=by, **how)
         several = ["condition"] if plain["condition"].nunique() > 1 else []
         results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*by, *several], **how)
-    return newest, results
+    return first, results
 
 
 def _with_forms(judged: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
@@ -379,6 +386,8 @@ def _versions(
         yield judge, [rows[rows["grader_version"].eq(name)] for name in versions] or [rows]
 
 
-def _first_round(rows: pd.DataFrame) -> pd.DataFrame:
-    number = rows["round"].fillna(1)
-    return rows[number.eq(number.min())]
+def _first_round(verdicts: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the verdicts of each judge and version in its first round."""
+    rounds = verdicts.assign(round=verdicts["round"].fillna(1))
+    first = grouped(rounds, [*by, "grader_version"])["round"].transform("min")
+    return verdicts[rounds["round"].eq(first)]

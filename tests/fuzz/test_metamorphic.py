@@ -22,6 +22,7 @@ SMALL = ["deltas.paired", "deltas.rates", "reliability.agreement"]
 LIMITS = ["estimate", "ci_low", "ci_high"]
 # what an analysis says about rows that it left out or read more than once
 COUNTS = ["n", "n_missing", "n_missing_reference", "n_dropped", "n_failed", "n_rounds", "note"]
+COUNTS += ["n_judged"]
 IDS = ["attempt_id", "source_attempt_id", "first", "second", "winner"]
 # Krippendorff's alpha and pooled error rates depend a little on the number of items
 TOLERANCE = 0.01
