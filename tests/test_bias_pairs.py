@@ -19,12 +19,13 @@ def text(n_words: float) -> str:
     return " ".join(words)
 
 
-def pairs_of(rng, n, length=0.2, own=0.1, gold=0.2, first=0.0) -> pd.DataFrame:
+def pairs_of(rng, n, length=0.2, own=0.1, gold=0.2, first=0.0, longer=0.0) -> pd.DataFrame:
     """Pairs of two systems; the questions vary in length, and each effect adds to the chance."""
     typical, ratio = 2 ** rng.uniform(5, 9, n), rng.normal(0, 0.6, n)
+    model, better, swap = rng.choice(["x", "y"], n), rng.random(n) < 0.5, rng.random(n) < 0.5
+    ratio += longer * np.where(model == "x", 1, -1)
     texts = [[text(size) for size in typical * 2 ** (way * ratio / 2)] for way in (1, -1)]
     real = np.log2([len(a.split()) / len(b.split()) for a, b in zip(*texts, strict=True)])
-    model, better, swap = rng.choice(["x", "y"], n), rng.random(n) < 0.5, rng.random(n) < 0.5
     chance = 0.5 + gold * (2 * better - 1) + length * real + own * np.where(model == "x", 1, -1)
     chance += first * np.where(swap, -1, 1)
     return pd.DataFrame({
@@ -79,6 +80,13 @@ def test_effects_of_pairs_are_those_of_the_oracle_and_near_the_truth() -> None:
     alone = sc.bias.audit(made.verdicts, made.attempts, made.gold, pairwise=made.pairwise)
     estimates = alone.set_index("bias")["estimate"]
     assert estimates["verbosity"] == pytest.approx(effect_of_a_difference(rows), abs=1e-9)
+
+
+def test_length_does_not_take_over_the_effect_of_a_family_with_longer_answers() -> None:
+    table = pairs_of(np.random.default_rng(5), 1500, length=0.0, own=0.3, gold=0.1, longer=0.5)
+    found = audited(read(table)).loc["verbosity"]
+    assert found["ci_low"] < 0 < found["ci_high"] < 12  # 25 points without adjustment
+    assert "own_family" in found["method"]
 
 
 def test_without_gold_they_are_preferences_and_say_who_wins() -> None:

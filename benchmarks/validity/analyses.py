@@ -155,6 +155,9 @@ def cells(runs: int) -> list[Analysis]:
             numbers = (("points", points), ("n", n))
             design = f"{n} questions, {effects}"
             made.append(Analysis("judge", "bias.datasheet", design, numbers, 10 * few))
+    design = "100 questions, effects of 10 points, answers of the own family longer"
+    numbers = (("points", 10), ("n", 100), ("longer", 0.5))
+    made.append(Analysis("judge", "bias.datasheet", design, numbers, 10 * few))
     return made
 
 

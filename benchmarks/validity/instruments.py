@@ -27,11 +27,14 @@ OF_PAIRS = {0: (0.15, 0.2, 0.1), 10: (0.08, 0.08, 0.08), 30: (0.015, 0.02, 0.01)
 OF_CHECKS = {0: (0.5, 0.2), 10: (0.2, 0.09), 30: (0.2, 0.03)}
 
 
-def judge(rng: np.random.Generator, runs: int, *, points: int, n: int) -> Iterator[Found]:
+def judge(
+    rng: np.random.Generator, runs: int, *, points: int, n: int, longer: float = 0.0
+) -> Iterator[Found]:
     """Draw judges of pairs and of single answers, each with all effects of this many points.
 
     Effects are added to the chance of a win or a pass, so that each is the same in every drawn
-    question, or on average over the pairs of a question.
+    question, or on average over the pairs of a question. Answers of the judge's family are
+    ``longer`` than the others by this many doublings.
     """
     effect = points / 100
     truths = {
@@ -44,7 +47,7 @@ def judge(rng: np.random.Generator, runs: int, *, points: int, n: int) -> Iterat
         names = [f"s{number:05d}" for number in range(start, min(start + BATCH, runs))]
         cases = pd.DataFrame({"skill": np.repeat(names, n)})
         cases["case_id"] = cases["skill"] + "/" + np.arange(len(cases)).astype(str)
-        answers = _answers(rng, cases, points)
+        answers = _answers(rng, cases, points, longer)
         verdicts, gold = _verdicts(rng, answers, points)
         pairwise = _pairwise(rng, cases, answers, points)
         sheet = datasheet(verdicts, answers, gold, pairwise)
@@ -61,25 +64,24 @@ def judge(rng: np.random.Generator, runs: int, *, points: int, n: int) -> Iterat
             )
 
 
-def _answers(rng: np.random.Generator, cases: pd.DataFrame, points: int) -> pd.DataFrame:
+def _answers(
+    rng: np.random.Generator, cases: pd.DataFrame, points: int, longer: float
+) -> pd.DataFrame:
     """Draw the answers of three systems to each question, and copies in bullets."""
     of_question, of_b, of_c = LENGTHS[points]
     log2 = 8 + rng.uniform(-of_question, of_question, len(cases))
-    longer = {name: rng.uniform(-of, of, len(cases)) for name, of in (("b", of_b), ("c", of_c))}
-    longer |= {
-        "a": 0.0,
-        "original": longer["c"],
-        "bullets": longer["c"],
-        "c in bullets": longer["c"],
-    }
+    of_c -= longer
+    more = {name: rng.uniform(-of, of, len(cases)) for name, of in (("b", of_b), ("c", of_c))}
+    more["c"] -= longer
+    more |= {"a": 0.0} | dict.fromkeys(("original", "bullets", "c in bullets"), more["c"])
     made = pd.concat(
         [
             cases.assign(
                 attempt_id=cases["case_id"] + "/" + name, agent=name, condition="skill",
                 agent_family="own" if name in "ab" else "other",
-                n_words=np.rint(2 ** (log2 + more)), perturbation=None, source_attempt_id=None,
+                n_words=np.rint(2 ** (log2 + doublings)), perturbation=None, source_attempt_id=None,
             )
-            for name, more in longer.items()
+            for name, doublings in more.items()
         ]
     ).reset_index(drop=True)  # fmt: skip
     copies = made["agent"].eq("c in bullets")
