@@ -119,6 +119,7 @@ _CALLED = {
     "delta_share_passed": "change in share of checks passed",
     "sensitivity_change": "passes among gold passes",
     "specificity_change": "fails among gold fails",
+    "gap": "far minus near",
     "near_delta": "change on near cases",
     "far_delta": "change on far cases",
     "near_far_failure": "near-far failure",

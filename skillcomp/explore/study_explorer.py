@@ -316,7 +316,7 @@ class StudyExplorer(ui.Explorer):
         rows = self._rows_of_tab(tab)
         if tab == "answer":
             parts = rows.groupby("topic", sort=False)["sentence"]
-            return Markup("").join(_html_section(topic, texts) for topic, texts in parts)
+            return Markup("").join(_html_section(str(topic), texts) for topic, texts in parts)
         return Markup(table(rows).html(most=_MOST_ROWS))
 
     # The tab `cases`
