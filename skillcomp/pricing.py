@@ -181,7 +181,10 @@ def cost(
                 f"its lowest tier begins above {lowest:,}"
             )
             return Cost(math.nan, why)
-        rates = asdict(max(tiers, key=lambda row: row.above))
+        tier = max(tiers, key=lambda row: row.above)
+        if not tier.input + tier.output:
+            return Cost(0.0)  # the cache of a free model is free, too
+        rates = asdict(tier)
     else:
         listed = _list_prices(model, on or date.today())
         if not listed:

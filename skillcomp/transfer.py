@@ -177,10 +177,10 @@ def _few_in_dimensions(within: Gap, pooled: Gap) -> str:
         return NO_DISTANCE
     if sum(within.sizes):
         return "too few cases in dimensions of a skill that have both near and far"
-    why = "no dimension of a skill has both near and far cases"
-    if not _dimensions(pooled):
-        why = "no case has a dimension: name its column by dimension= in from_frame"
     counts = f"{near} near and {far} far cases"
+    if not _dimensions(pooled):
+        return f"no case has a dimension; scope 'pooled' compares all {counts}"
+    why = "no dimension of a skill has both near and far cases"
     return f"{why}; scope 'pooled' ({counts}) confounds distance with dimension"
 
 

@@ -45,6 +45,7 @@ CONTROL = "control"  # Kind of a prompt that tests whether firing is detected; s
 _KINDS = ("all", "explicit", "implicit", "negative", OTHER)
 _MADE = ("kind", "expected", "fired", "should", "did", "size", "reference", "dead", "alarm")
 _DEAD = "the instrument is dead for {}: an explicit call did not fire it"
+UNKNOWN_CALL = "it is not known whether an explicit call fires {}"
 _ALARM = "{} fired at a prompt that no skill should answer, so recall may show only that it fires"
 _NOTHING = {
     "recall": "no prompt that should fire it",
@@ -219,31 +220,39 @@ def controls(
         invocations, cases, names, "triggers.controls", needs_truth=False, with_controls=True
     )
     table = _instruments(checked, names)
-    notes = (
-        join_notes(
-            _DEAD.format(row.offered) if row.dead is not pd.NA and row.dead else "",
-            "it is not known whether an explicit call fired it" if row.dead is pd.NA else "",
-            "fired at a prompt that no skill should answer" if row.alarm else "",
-        )
-        for row in table.itertuples()
-    )
-    return table.drop(columns="alarm").assign(note=pd.Series(notes, table.index, dtype="str"))
+    dead, skill = table["dead"].fillna(False).astype(bool), table["offered"]
+    # a skill that is only installed with others is not called
+    states = {
+        f"{_DEAD}, so its cases say nothing about it": dead,
+        UNKNOWN_CALL: table["dead"].isna() & table["n_asked"].gt(0),
+        "{} fired at a prompt that no skill should answer": table["alarm"],
+    }
+    notes = [
+        join_notes(*(text.format(skill[at]) for text, is_so in states.items() if is_so[at]))
+        for at in table.index
+    ]
+    made = table.drop(columns=["alarm", "n_asked"])
+    return made.assign(note=pd.Series(notes, table.index, dtype="str"))
 
 
 def _instruments(invocations: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return one row per group of controls: counts, ``dead`` and ``alarm``; see `controls`."""
     controls = invocations[invocations["prompt_kind"].eq(CONTROL).fillna(False).astype(bool)]
     for_no_skill = controls["should_trigger"].eq(False).fillna(False).astype(bool)
-    sides = {"call": controls["should"].eq(1.0), "other": for_no_skill}
-    did = grouped(
-        controls.assign(**{n: controls["did"].where(at) for n, at in sides.items()}), names
+    asked = controls["should"].eq(1.0)
+    sides = {"call": asked, "other": for_no_skill}
+    did = {name: controls["did"].where(at) for name, at in sides.items()}
+    table: pd.DataFrame = (
+        grouped(controls.assign(asked=asked, **did), names)
+        .agg(
+            n_asked=("asked", "sum"),
+            n_calls=("call", "count"),
+            n_called=("call", "sum"),
+            n_others=("other", "count"),
+            n_false_alarms=("other", "sum"),
+        )
+        .astype("int64")
     )
-    table: pd.DataFrame = did.agg(
-        n_calls=("call", "count"),
-        n_called=("call", "sum"),
-        n_others=("other", "count"),
-        n_false_alarms=("other", "sum"),
-    ).astype("int64")
     dead = table["n_called"].eq(0).astype("boolean").where(table["n_calls"].gt(0))
     return table.assign(dead=dead, alarm=table["n_false_alarms"].gt(0)).reset_index()
 

@@ -212,13 +212,11 @@ def test_identical_copies_of_a_store_count_as_identical_answers() -> None:
 
 def test_versions_and_rounds_are_compared_and_so_are_no_names_of_a_judge() -> None:
     made = graded()
-    for name in ("grader_version", "round"):
+    for name in ("grader_version", "round", "condition"):
         with pytest.raises(FrameError, match=f"by= names '{name}', which is compared"):
             sc.bias.datasheet(made["verdicts"], by=["grader", name])
     with pytest.raises(FrameError, match="more than one grader"):
         sc.bias.datasheet(made["verdicts"], by=())
-    with pytest.raises(FrameError, match="'condition', a column of the result"):
-        sc.bias.datasheet(made["verdicts"], by=["grader", "condition"])
 
 
 def test_the_version_that_graded_last_is_the_newest() -> None:
@@ -230,3 +228,12 @@ def test_the_version_that_graded_last_is_the_newest() -> None:
         for rows in (one, one.assign(graded_at=pd.to_datetime(day)))
     ]
     assert changes[0] == pytest.approx(-changes[1]) and changes[0] != 0
+
+
+def test_the_only_judge_needs_no_name() -> None:
+    made = graded()
+    made["verdicts"] = made["verdicts"][made["verdicts"]["grader"].eq("judge")]
+    made["pairwise"] = made["pairwise"][made["pairwise"]["grader"].eq("judge")]
+    named, alone = sc.bias.datasheet(**made), sc.bias.datasheet(**made, by=())
+    pd.testing.assert_frame_equal(named.drop(columns="grader"), alone)
+    assert sc.report.sentences(alone)[-1].startswith("The judge, not measured: ")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import typer
+import yaml
 
 import skillcomp as sc
 from skillcomp import cli
@@ -248,6 +249,140 @@ def test_init_makes_a_study_that_runs_offline_to_a_delta_and_a_page(run, tmp_pat
     assert f"{100 * expected:+.0f} points [" in said["answer"]
     assert len(store.skills) == 1 and store.table("attempts").num_rows == 56
     assert "teaches" in Path("page/index.html").read_text("utf-8")
+
+
+SUITE = Path("suites/tidemark-reconciliation.json")
+
+
+@pytest.fixture
+def example(run, tmp_path, monkeypatch):
+    """Work in the folder of the example; return how its suite and its study file are edited."""
+    run("init", tmp_path / "mine")
+    monkeypatch.chdir(tmp_path / "mine")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+    def edit(change=None, **keys):
+        suite, study = json.loads(SUITE.read_text()), yaml.safe_load(Path("study.yaml").read_text())
+        if change:
+            for case in suite["evals"]:
+                change(case)
+            SUITE.write_text(json.dumps(suite))
+        Path("study.yaml").write_text(yaml.safe_dump(study | keys))
+
+    return edit
+
+
+def ask_about_capitals(case):
+    case["prompt"] = f"What is the capital of country {case['id']}?"
+
+
+def change_a_check(case):
+    if case["id"] == 3:
+        case["expected_behaviors"][0]["description"] += " At once."
+
+
+def test_a_recording_answers_no_other_prompt_skill_or_suite(run, example):
+    skill = next(Path("skills").glob("*/SKILL.md"))
+    text = skill.read_text()
+    skill.write_text(f"{text}One more line.\n")
+    status, _, err = run("run", "study.yaml", "--quiet")
+    assert status == 2 and "'claude' only has recorded answers, so nothing was asked" in err
+    assert "- tidemark-reconciliation, condition 'skill': another text" in err
+    assert "another prompt" not in err
+    skill.write_text(text)
+    example(ask_about_capitals)
+    status, _, err = run("run", "study.yaml", "--quiet")
+    assert status == 2 and err.count("another prompt") == 14 and "another text" not in err
+    assert "- tidemark-reconciliation/14: another prompt" in err
+    shutil.copyfile(SUITE, "suites/capitals.json")
+    example(suites=["suites/capitals.json"])
+    status, _, err = run("run", "study.yaml", "--quiet")
+    assert status == 2 and "- capitals/1: no suite of recorded has this case" in err
+    store = RunStore("study")
+    assert not store.suites and not store.skills and not store.rows("attempts")
+    assert not list(store.records("plan"))
+
+
+def test_a_changed_check_asks_for_the_grading_only(run, example):
+    example(change_a_check)
+    assert run("run", "study.yaml", "--quiet")[0] == 0
+    status, _, err = run("grade", "study.yaml", "--quiet")
+    assert status == 1 and "a grader with a model can grade the recorded answers." in err
+    rule = (
+        "tidemark-reconciliation/3, check 'escalates_the_2_40': the check or its case has changed"
+    )
+    assert f"4 of 56 answers are not graded yet (4 gradings failed; not recorded: {rule})" in err
+    verdicts = sc.frames.verdicts(RunStore("study"))
+    of_case = verdicts[verdicts["case_id"].eq("tidemark-reconciliation/3")]
+    assert len(of_case) > 4 and "escalates_the_2_40" not in set(of_case["check_id"])
+
+
+def test_pages_and_tables_of_a_replayed_study_say_recorded_answers(run, example):
+    for command in ("run", "grade"):
+        assert run(command, "study.yaml", "--quiet")[0] == 0
+    said = "recorded answers, nothing was asked anew"
+    assert f"note: claude: {said}" in run("status", "study")[1]
+    assert f"agents: claude; {said}." in run("answer", "study")[1]
+    page = Path("page/index.html").read_text("utf-8")
+    assert f" claude: {said}. Intervals" in page
+    (cases,) = Path("page/cases").glob("*.html")
+    assert said in cases.read_text("utf-8")
+    assert sc.live.status(RunStore("study"))["note"].eq(said).sum() == 2
+
+
+def test_the_files_of_the_example_say_what_belongs_to_the_recording(run, example, tmp_path):
+    run("init", tmp_path / "other")
+    lines = (tmp_path / "other" / "study.yaml").read_text()
+    assert "a run with another prompt or skill text is refused" in lines
+    assert "store: my-study" in lines and "store: study-2" in lines
+    recorded = RunStore(tmp_path / "other" / "recorded")
+    assert list(recorded.suites) == list(recorded.skills) == ["tidemark-reconciliation"]
+
+
+def test_a_changed_suite_of_a_study_with_answers_is_refused_with_the_ways_out(run, example):
+    assert run("run", "study.yaml", "--quiet")[0] == 0
+    before = RunStore("study").fingerprint
+    example(change_a_check)
+    status, _, err = run("run", "study.yaml", "--quiet")
+    assert status == 2 and "name another store in study.yaml (store: study-2)" in err
+    assert "{kind: replay, store: study} takes over the answers" in err
+    assert "'skillcomp drop study tidemark-reconciliation' removes it" in err
+    assert "give the file of the suite another name" in err
+    assert RunStore("study").fingerprint == before
+    # the way that the message names for a changed check
+    example(store="study-2", agents=[{"kind": "replay", "store": "study"}])
+    assert run("run", "study.yaml", "--quiet")[0] == 0
+    answers = [sc.frames.attempts(RunStore(name))["answer"] for name in ("study", "study-2")]
+    assert sorted(answers[0]) == sorted(answers[1])
+
+
+def test_a_run_that_fails_leaves_nothing_that_could_contradict_the_next(run, example):
+    assert run("run", "study.yaml", "--quiet")[0] == 0
+    before = RunStore("study").manifest["suites"]
+    shutil.copyfile(SUITE, "suites/new.json")
+    model = {"kind": "anthropic", "model": "claude-sonnet-5-5"}
+    example(suites=["suites/new.json"], agents=[model])
+    for effort in ("low", "high"):  # the settings of the agent may change, too
+        status, _, err = run("run", "study.yaml", "--quiet")
+        assert status == 2 and "has no credentials" in err
+        example(agents=[model | {"effort": effort}])
+    store = RunStore("study")
+    assert store.manifest["suites"] == before and len(store.suites) == 1
+    assert len(list(store.records("plan"))) == 56
+    assert "without an answer" not in run("status", "study")[1]
+
+
+def test_status_names_cases_without_an_answer_and_drop_removes_their_suite(run, example):
+    assert run("run", "study.yaml", "--quiet")[0] == 0
+    assert "without an answer" not in run("status", "study")[1]
+    RunStore("study").add_suite(SUITE, slug="again")
+    out = run("status", "study")[1]
+    assert "14 cases without an answer: again/1, again/2" in out and "and 4 more" in out
+    assert run("drop", "study", "again") == (0, "drop: suite again is removed from study\n", "")
+    assert "without an answer" not in run("status", "study")[1]
+    status, _, err = run("drop", "study", "tidemark-reconciliation")
+    assert status == 2 and "has answers, which stay in the store" in err
+    assert run("drop", "study", "agian")[0] == 2
 
 
 @pytest.mark.parametrize("command", ["init", "notebooks"])

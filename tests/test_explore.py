@@ -364,23 +364,6 @@ def test_a_label_for_a_check_that_is_no_longer_in_view_is_not_taken(tmp_path: Pa
     assert one.n_labelled == 1
 
 
-def test_agreement_is_told_every_ten_labels_and_at_the_end(tmp_path: Path) -> None:
-    one = editor(tmp_path)
-    for _ in range(9):
-        one.do("label", True)
-        assert "Agreement" not in one.view
-    one.do("label", True)
-    assert "the first 10 labels" in one.view
-    rows = {name: value for name, value in re.findall(
-        r"<td>(g\d)</td><td>raw agreement</td><td class='n'>([\d.]+) % \[", one.view)}  # fmt: skip
-    assert rows == {"g0": "100.0", "g2": "0.0"}
-    one.do("label", True)
-    assert "the first 10 labels" in one.view
-    one.do("label", True)
-    assert "the first 12 labels" in one.view
-    assert "the first 12 labels" in editor(tmp_path).view
-
-
 def test_filters_narrow_what_is_asked(tmp_path: Path) -> None:
     one = editor(tmp_path).choose(skill="b", check_id="z")
     for _ in range(3):

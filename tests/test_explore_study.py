@@ -57,7 +57,8 @@ def test_a_control_with_one_value_is_hidden(study: Any) -> None:
 def test_the_tabs_follow_the_choices(study: Any) -> None:
     study.show("answer").choose(skill="a", condition="skill", grader="g2", margin=0.2)
     assert "a teaches" in shown(study) and "b harms" not in shown(study)
-    assert "Grader: g2; Margin: 0.20" in shown(study)
+    assert "Grader: g2; Margin: 20 points" in shown(study)
+    assert "<h3>Skill by skill</h3>" in shown(study) and "<h3>The graders</h3>" in shown(study)
     assert "Nobody has checked the grader" in shown(study)  # what holds for every skill stays
     study.show("forest")
     assert shown(study).count("<tr><td>") == 1 and "<img alt=" in shown(study)

@@ -169,6 +169,55 @@ def test_adding_the_same_again_changes_nothing_and_another_text_is_refused(store
     assert store.add_suite(sources / "tide.json", slug="ebb").cases[0].case_id == "ebb/1"
 
 
+def test_a_suite_without_answers_is_dropped_and_its_tries_are_kept_aside(store, sources):
+    store.add_suite(sources / "tide.json")
+    store.add_suite(sources / "tide.json", slug="ebb")
+    cells = [{"case_id": f"{slug}/1", "agent": "a"} for slug in ("tide", "ebb")]
+    store.append("plan", cells)
+    tries = [("ebb/1", "error"), ("tide/1", "ok"), ("ebb/10", "error")]
+    fields = {"skill": "tide", "condition": "skill"}
+    rows = [
+        {"attempt_id": f"{case_id}/x", "case_id": case_id, "status": status, **fields}
+        for case_id, status in tries
+    ]
+    store.append("attempts", rows)
+    with pytest.raises(StoreError, match="suite 'tide' has answers, which stay in the store"):
+        store.drop_suite("tide")
+    with pytest.raises(StoreError, match=r"no suite 'ebbb'.* Did you mean 'ebb'"):
+        store.drop_suite("ebbb")
+    store.drop_suite("ebb")
+    assert list(store.suites) == ["tide"] == list(RunStore(store.path).suites)
+    assert list(store.records("plan")) == cells[:1]
+    assert [row["case_id"] for row in store.rows("attempts")] == ["tide/1"]
+    dropped = (store.path / "attempts.dropped").read_text().splitlines()
+    assert [json.loads(line)["case_id"] for line in dropped] == ["ebb/1", "ebb/10"]
+    assert store.problems == ()
+    assert store.add_suite(sources / "tide.json", slug="ebb").cases[0].case_id == "ebb/1"
+
+
+def test_what_a_failed_block_added_is_undone_unless_something_was_tried(store, sources):
+    store.append("plan", [{"case_id": "tide/1"}])
+    before = store.fingerprint
+    with pytest.raises(ValueError), store.provisional():
+        store.add_skill(sources / "tide")
+        store.add_suite(sources / "tide.json")
+        store.append("plan", [{"case_id": "tide/2"}])
+        store.append("arms", [{"skill": "tide"}])
+        raise ValueError
+    assert not store.skills and not store.suites and len(list(store.records("plan"))) == 1
+    (store.path / "arms.jsonl").unlink()  # it is empty
+    assert store.fingerprint == before and store.problems == ()
+    with pytest.raises(KeyboardInterrupt), store.provisional():
+        store.add_skill(sources / "tide")  # after Ctrl-C, the same call resumes
+        raise KeyboardInterrupt
+    row = {"attempt_id": "x", "skill": "tide", "case_id": "tide/1", "condition": "skill"}
+    with pytest.raises(ValueError), store.provisional():
+        store.add_suite(sources / "tide.json")
+        store.append("attempts", [row | {"status": "error"}])
+        raise ValueError
+    assert list(store.suites) == list(store.skills) == ["tide"]
+
+
 @pytest.mark.parametrize("slug", ["../out", ".hidden", "x" * 101, "a\x00"])
 def test_a_slug_cannot_leave_the_folder(store, sources, slug):
     with pytest.raises(StoreError, match="cannot be a slug"):

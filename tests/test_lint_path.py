@@ -15,7 +15,7 @@ from skillcomp.errors import StudyError, SuiteError
 from skillcomp.lint import lint_path
 from skillcomp.lint.lint_path import lint_places, store_problems
 from skillcomp.lint.lint_rules import ERRORS, Finding, findings_frame
-from skillcomp.live.trigger_runs import TriggerSettings, control_lines, prepare_run
+from skillcomp.live.trigger_runs import TriggerSettings, prepare_run
 
 DATA = Path(__file__).parent.parent / "data"
 SKILL = """---
@@ -91,13 +91,9 @@ def test_coverage_is_that_of_a_suite_a_study_or_the_folder_of_a_study_file(tmp_p
     assert str(fault).startswith("probe: the suites of the study have no checks")
 
 
-def test_prompts_for_triggers_are_read_and_an_unknown_control_is_named(tmp_path):
+def test_prompts_for_triggers_are_read(tmp_path):
     file = put(tmp_path, "prompts.csv", PROMPTS)
     assert lint_path(file).empty
-    row = {"skill": "tea", "called": True, "works": None, "fired": None, "notes": ""}
-    assert control_lines({"dead": [], "controls": [row]}) == [
-        "it is not known whether tea can be called: the program does not report it"
-    ]
 
 
 def test_a_folder_with_a_suite_is_checked_against_the_skill_beside_it(tmp_path):

@@ -8,12 +8,15 @@ import warnings
 
 import pytest
 from fake_anthropic import FakeAnthropic
+from fake_openai import FakeOpenAI
 from live_study import agent, grader, make_store, rows, script
 
 import skillcomp as sc
-from skillcomp.live import BaseAgent, CliAgent, Reply
+from skillcomp.errors import StudyError
+from skillcomp.live import BaseAgent, CliAgent, ComprehensionGrader, OpenAIAgent, Reply
 from skillcomp.live.agents.agent import UNREADABLE, StudyWarning
 from skillcomp.live.engine import Budget, upper_tokens
+from skillcomp.pricing import Price
 
 pytestmark = pytest.mark.usefixtures("fake_key")
 
@@ -61,6 +64,38 @@ def test_calls_without_a_price_go_alone_so_that_one_at_most_passes_the_budget(tm
     with pytest.warns(StudyWarning, match=r"budget_usd 0\.2: 1\.0100 are spent"):
         sc.run(store, agents=[one], budget_usd=0.2, progress=False, concurrency=8)
     assert (one.n, one.most) == (2, 1) and spent(store) == pytest.approx(1.01)
+
+
+def test_a_model_without_a_price_is_refused_before_the_first_call_of_a_budget(tmp_path):
+    store = make_store(tmp_path)
+    given = {"budget_usd": 1.0, "progress": False}
+    with FakeOpenAI(key="no-key") as server:
+        local = OpenAIAgent("mine", base_url=server.url)
+        program = CliAgent([*script(tmp_path, "open('asked', 'w')", "codex"), "exec", "--json"])
+        for one, note in ((local, "no price for model 'mine'"), (program, "it names no model")):
+            with pytest.raises(StudyError, match=f"'{one.name}' cannot keep budget_usd: {note}"):
+                sc.run(store, agents=[one], **given)
+        assert not server.bodies and not rows(store, "attempts")
+        # the service reports tokens of its cache, which a free model does not charge for
+        free = OpenAIAgent(
+            "mine",
+            name="free",
+            base_url=server.url,
+            prices=[Price("mine-2026", 0, 0), Price("mine", 0, 0)],
+        )
+        sc.run(store, agents=[free], **given)
+    assert [row["cost_usd"] for row in rows(store, "attempts")] == [0.0] * 16
+
+
+def test_a_grader_without_a_price_is_refused_before_the_first_call_of_a_budget(tmp_path):
+    store = make_store(tmp_path)
+    with FakeAnthropic() as server:
+        sc.run(store, agents=[agent(server.url)], progress=False)
+    with FakeOpenAI() as server:
+        one = ComprehensionGrader(OpenAIAgent("mine", base_url=server.url))
+        with pytest.raises(StudyError, match="'mine' cannot keep budget_usd: no price"):
+            sc.grade(store, graders=[one], budget_usd=1.0, progress=False)
+        assert not server.bodies
 
 
 @pytest.mark.parametrize("said", ["NaN", "-5", "true"])

@@ -48,6 +48,61 @@ def study(folder, url="http://127.0.0.1:1", **more):
     return file
 
 
+def _estimate(out):
+    """Return the rows that a dry run prints, by role."""
+    lines = [line.split() for line in out.splitlines()]
+    head = next(line for line in lines if line[:2] == ["role", "name"])
+    return {
+        line[0]: dict(zip(head, line, strict=True))
+        for line in lines
+        if line[0] in ("agent", "grader")
+    }
+
+
+def test_a_dry_run_tells_calls_and_dollars_asks_nobody_and_stores_nothing(
+    tmp_path, monkeypatch, capfd
+):
+    with FakeAnthropic() as server:
+        file = study(tmp_path, server.url, repeats=1)
+        with monkeypatch.context() as without:
+            without.delenv("ANTHROPIC_API_KEY")
+            without.setattr("anthropic.AsyncAnthropic", None)  # no client is made
+            code, out, _ = call(without, capfd, "run", file, "--dry-run", "--budget-usd", 1)
+        rows_before = _estimate(out)
+        assert code == 0 and not (tmp_path / "runs").exists() and not server.log
+        assert [rows_before[role]["n_calls"] for role in ("agent", "grader")] == ["8", "8"]
+        assert 0 < float(rows_before["agent"]["cost_usd"]) < 1
+        assert rows_before["agent"]["minutes"] == "unknown"
+        call(monkeypatch, capfd, "run", file, "--quiet")
+        call(monkeypatch, capfd, "grade", file, "--quiet")
+        file, n_asked = study(tmp_path, server.url, repeats=2), server.log.total()
+        store = tmp_path / "runs" / "one"
+        content = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+        _, out, _ = call(monkeypatch, capfd, "run", file, "--dry-run")
+        again = _estimate(out)
+        for role in ("agent", "grader"):
+            counts = [again[role][name] for name in ("n_wanted", "n_recorded", "n_calls")]
+            assert counts == ["16", "8", "8"] and float(again[role]["minutes"]) >= 0
+        assert server.log.total() == n_asked
+        assert content == {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+
+
+def test_a_dry_run_without_a_price_has_an_unknown_cost_or_is_refused_with_a_budget(
+    tmp_path, monkeypatch, capfd
+):
+    local = {"kind": "openai", "model": "mine", "base_url": "http://127.0.0.1:1/v1"}
+    file = study(tmp_path, agents=[local], graders=None)
+    code, out, _ = call(monkeypatch, capfd, "run", file, "--dry-run")
+    assert code == 0 and _estimate(out)["agent"]["cost_usd"] == "unknown"
+    assert "note: no price for model 'mine'" in out
+    code, _, err = call(monkeypatch, capfd, "run", file, "--dry-run", "--budget-usd", "1")
+    assert code == 2 and "agent 'mine' cannot keep budget_usd: no price for model 'mine'" in err
+    free = local | {"prices": [{"model": "mine", "input": 0, "output": 0}]}
+    file = study(tmp_path, agents=[free], graders=None)
+    code, out, _ = call(monkeypatch, capfd, "run", file, "--dry-run", "--budget-usd", "1")
+    assert code == 0 and _estimate(out)["agent"]["cost_usd"] == "0.000"
+
+
 def test_from_a_file_to_verdicts_in_two_commands(tmp_path, monkeypatch, capfd):
     with FakeAnthropic() as server:
         file = study(tmp_path, server.url, grading={"min_gold_agreement": 0.9})

@@ -288,6 +288,50 @@ def test_a_codex_turn_that_failed_is_no_answer_and_one_that_said_nothing_an_empt
     assert trace.loaded("tides") is False
 
 
+LIMIT = "You've hit your usage limit."
+USED_UP = [{"type": "thread.started", "thread_id": "t"}, {"type": "turn.started"}]
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ({"type": "error", "message": LIMIT}, LIMIT),
+        (item("1", "error", message=LIMIT), LIMIT),
+        (item("1", "reasoning", text="hm"), "the turn has no message and no tokens"),
+    ],
+)
+@pytest.mark.parametrize("usage", [None, {"input_tokens": 0, "output_tokens": 0}])
+def test_a_codex_turn_without_message_and_tokens_is_asked_again(tmp_path, event, told, usage):
+    events = [*USED_UP, event, {"type": "turn.completed", "usage": usage}]
+    agent = CliAgent([*prints(tmp_path, *events, name="codex"), "exec", "--json"])
+    reply = ask(agent)
+    assert (reply.status, reply.answer, reply.error) == ("error", None, told)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_events_in_one_array_are_read(indent):
+    events = codex(item("1", "agent_message", text="Once."))
+    claude = [INIT, used("Bash", command="ls"), RESULT]
+    for kind, stream in (("codex", events), ("claude", claude)):
+        whole = read_trace(json.dumps(stream, indent=indent))
+        assert whole == read_trace(lines(*stream)) and whole.kind == kind
+
+
+def test_the_model_is_the_one_that_wrote_the_answer_not_a_busy_helper():
+    helper = {"claude-haiku-5-5": {"inputTokens": 5, "outputTokens": 9000}}
+    result = RESULT | {"modelUsage": helper | RESULT["modelUsage"] | helper}
+    result["usage"] = {"input_tokens": 100, "output_tokens": 40}
+    init = {key: value for key, value in INIT.items() if key != "model"}
+    assert read_trace(lines(INIT, result)).model == "claude-sonnet-5-5"
+    assert read_trace(lines(init, result)).model == "claude-sonnet-5-5"
+    # another model took over; the words of a subagent and of the program itself do not count
+    said = [
+        {"type": "assistant", "parent_tool_use_id": above, "message": {"id": name, "model": name}}
+        for above, name in ((None, "claude-opus-5-5"), ("t1", "other"), (None, "<synthetic>"))
+    ]
+    assert read_trace(lines(INIT, *said, result)).model == "claude-opus-5-5"
+
+
 def test_the_usual_commands_are_built_in():
     claude = CliAgent.claude("claude-opus-5-5", extra=["--max-turns", "5"])
     assert claude.name == "claude:claude-opus-5-5" and claude.family == "claude"

@@ -7,16 +7,20 @@ import json
 import math
 from urllib.parse import quote
 
+import httpx
+import openai
 import pytest
 from fake_anthropic import KEY, FakeAnthropic
 from fake_openai import FakeOpenAI
-from live_study import FAST, agent, ok_cells, rows
+from live_study import FAST, agent, make_store, ok_cells, rows
 from live_study import ask as ask_agent
 
 import skillcomp as sc
 from skillcomp.errors import AgentError
 from skillcomp.live import AnthropicAgent, CliAgent, OpenAIAgent, Reply
 from skillcomp.live.agents.agent import MAX_ANSWER, UNREADABLE, redact
+from skillcomp.live.agents.service import error_text
+from skillcomp.live.status import is_other_model
 
 MODEL = "claude-sonnet-5-5"
 PARTS = [{"type": "thinking"}, {"type": "text", "text": "b"}]
@@ -59,6 +63,30 @@ def changed(change):
 def ask(edit, **kw):
     with Edited(edit, **kw) as server:
         return ask_agent(AnthropicAgent(MODEL, base_url=server.url, **FAST))
+
+
+def test_a_model_that_was_not_asked_for_is_named_in_status_and_on_the_page(tmp_path):
+    store = make_store(tmp_path, n_cases=1)
+    with Edited(changed(lambda m: m.update(model="claude-haiku-5-5-20261007"))) as server:
+        sc.run(store, agents=[agent(server.url)], progress=False)
+    note = "claude-haiku-5-5-20261007 answered, not claude-sonnet-5-5 as asked"
+    assert sc.live.status(store)["note"].eq(note).all()
+    page = sc.report.build(store, tmp_path / "page", notebooks=[], progress=False).read_text()
+    assert f"Agent claude-sonnet-5-5 (skill): {note}." in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "model", "is_other"),
+    [
+        ("gpt-6", "openai/gpt-6-2026-10-01", False),
+        ("claude-opus-5-5[1m]", "claude-opus-5-5", False),
+        ("sonnet", "claude-sonnet-5-5", False),
+        ("sonnet", "claude-haiku-5-5", True),
+        ("gpt-6", "gpt-6-mini", True),
+    ],
+)
+def test_the_date_or_provider_of_a_model_makes_no_other_model(asked, model, is_other):
+    assert is_other_model(asked, model) is is_other
 
 
 # what a reply may hold
@@ -150,6 +178,25 @@ def test_a_reply_that_is_no_message_is_an_error_that_keeps_it(edit):
     reply = ask(edit)
     assert (reply.status, reply.n_tries) == ("error", 1)
     assert reply.trace and reply.cost_note == UNREADABLE
+
+
+PAGE = b"<html><style>p {}</style><h1>Gateway</h1>\n<p>Back &amp; up at noon.</p></html>"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error": {"message": "The quota is used up.", "code": 429}}', "The quota is used up."),
+        (b'{"error": "no credit"}', "no credit"),
+        (PAGE, "Gateway Back & up at noon."),
+    ],
+)
+def test_the_services_own_message_is_shown(body, message):
+    assert f"the service answered: {message})" in ask(lambda _: body).error
+    request = httpx.Request("POST", "http://127.0.0.1/v1")
+    response = httpx.Response(502, content=body, request=request)
+    error = openai.APIStatusError("Error code: 502", response=response, body=None)
+    assert error_text(error) == f"APIStatusError 502: {message}"
 
 
 def test_what_is_kept_of_an_unreadable_reply_has_an_end_and_no_key():

@@ -802,9 +802,11 @@ def test_a_study_file_names_the_grader_of_its_task_suites(suite, tmp_path, monke
     (tmp_path / "tide" / "SKILL.md").write_text("# Tide\n")
     suite.write_text(SUITE[: SUITE.index("  - {id: why")])
     recorded = [attempt("run", "x = 1"), attempt("words", "dry land")]
-    sc.RunStore(tmp_path / "recorded").append(
-        "attempts", [one.model_copy(update={"agent": "a"}) for one in recorded]
-    )
+    recording = sc.RunStore(tmp_path / "recorded")
+    recording.add_skill(tmp_path / "tide")
+    recording.add_suite(suite)
+    answers = [one.model_copy(update={"agent": "a"}) for one in recorded]
+    recording.append("attempts", answers)
     (tmp_path / "study.yaml").write_text(
         "store: study\nskills: [tide]\nsuites: [suite/task_suite.yaml]\nconditions: [skill]\n"
         "agents: [{kind: replay, store: recorded}]\ngraders: [{kind: suite, trust: true}]\n"

@@ -11,13 +11,15 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from live_study import call, until
 
 import skillcomp as sc
 from skillcomp.io import RunStore, read_suite
-from skillcomp.live import trigger_runs
+from skillcomp.live import Reply, trigger_runs
 from skillcomp.live.graders.traces import TraceReply
+from skillcomp.records import Case, Skill
 
 SKILL = (
     "---\nname: {0}\ndescription: How to read {0}. Use it for {0}.\n---\n# {0}\nRead the mark.\n"
@@ -195,7 +197,7 @@ def test_a_run_leaves_every_artefact_and_resumes_without_asking_anything_twice(r
     assert "usage limit" in rows["quota-1"]["notes"]
     assert "| tides | hang-1 | FAIL | exit_code |" in (run / "summary.md").read_text()
     assert len((run / "progress.jsonl").read_text().splitlines()) == 10
-    assert summary["dead"] == [] and all(row["works"] for row in summary["controls"])
+    assert summary["dead"] == [] and not any(row["note"] for row in summary["controls"])
     assert load(run / "current.json")["status"] == "completed"
     assert KEY.encode() not in b"".join(f.read_bytes() for f in run.rglob("*") if f.is_file())
 
@@ -302,12 +304,43 @@ def test_a_program_that_fires_at_everything_is_reported(repo, trigger):
     code = code.replace('if "mortgage" not in prompt:\n    use("Skill", skill="tides")', fires)
     program.write_text(code)
     code, out, _ = trigger("run", "--suite", "smoke", "--run-id", "e", "--no-judge", "--quiet")
-    line = "tides, ebbs fired at a prompt that no skill should answer"
-    assert code == 1 and out.startswith(line), out
-    assert f"**T{line[1:]}.**" in (folder_of("e") / "summary.md").read_text()
-    assert trigger("status", "--run-id", "e")[1].startswith(line)
+    lines = [f"{slug} fired at a prompt that no skill should answer" for slug in ("tides", "ebbs")]
+    assert code == 1 and out.splitlines()[:2] == lines
+    text = (folder_of("e") / "summary.md").read_text()
+    assert all(f"**{line[0].upper()}{line[1:]}.**" in text for line in lines)
+    assert trigger("status", "--run-id", "e")[1].splitlines()[:2] == lines
     sentences = sc.report.answer(RunStore(folder_of("e") / "store")).findings["sentence"]
     assert sentences.str.contains("tides fired at a prompt that no skill should answer").any()
+
+
+def test_the_summary_and_the_frames_agree_on_calls_and_on_which_cases_count(repo, trigger):
+    """A call that ended early is unknown, and prompts of the kind control are no cases."""
+    folder = repo / "evals" / "skills" / "tides"
+    rows = ["explicit-1,true,Use $tides: high water?,explicit", "own-1,true,Call $tides,control"]
+    (folder / "prompts.csv").write_text("\n".join(["id,should_trigger,prompt,kind", *rows]) + "\n")
+    program = repo / "bin" / "claude"
+    early = 'if "In one sentence" in prompt:\n    use("Skill", skill="ebbs")\n    sys.exit(1)\n'
+    early += 'if "Call $tides" in prompt:\n    sys.exit(1)\n'
+    text = program.read_text().replace('if "hang" in prompt:', f'{early}if "hang" in prompt:')
+    program.write_text(text)
+    _, out, _ = trigger("run", "--suite", "all", "--run-id", "c", "--no-judge", "--quiet")
+    summary, store = load(folder_of("c") / "summary.json"), RunStore(folder_of("c") / "store")
+    controls = sc.triggers.controls(sc.frames.invocations(store), sc.frames.cases(store))
+    controls = controls.set_index("offered")
+    assert (
+        summary["cases"] == 1 and summary["dead"] == [] and pd.isna(controls.loc["tides", "dead"])
+    )
+    line = "it is not known whether an explicit call fires tides"
+    assert controls["note"].to_dict() == {"tides": line, "ebbs": ""}  # ebbs is never called
+    assert (
+        out.startswith(f"{line} (the event stream ends without a result") and len(asked(repo)) == 2
+    )
+
+
+def test_a_duration_of_nothing_has_no_sign():
+    case = Case(case_id="tides/a", prompt="a")
+    line = trigger_runs.case_line(Skill(slug="tides", text="a"), case, Reply(seconds=-0.0), True)
+    assert line.endswith("; 0 s")
 
 
 def test_a_killed_background_run_resumes_and_repeats_nothing(repo, trigger):

@@ -71,13 +71,18 @@ def test_the_svg_names_each_case_and_escapes_what_it_names(tmp_path):
         assert ("100 % passed under skill, 0 % under baseline" in text) == (name == "strip")
 
 
-def test_a_map_sorts_cases_by_the_delta_and_leaves_unknown_ones_white():
+def test_a_map_sorts_cases_by_the_delta_and_leaves_unknown_ones_white(tmp_path):
     frame = cases_of([(0, 1), (1, 0), (np.nan, 1)])
     ax = sc.plots.case_map(pd.concat([frame, cases_of([(0, 0)] * 3, condition="placebo")]))
     assert [t.get_text() for t in ax.get_yticklabels()] == ["tea · baseline", "skill", "placebo"]
     colors = [patch.get_facecolor() for patch in ax.patches]
     assert len(colors) == 9 and colors[2] == (1, 1, 1, 1)  # reference of the unknown case, last
     assert colors[0] != colors[1] and colors[3] == colors[1]  # the lost case is first
+    # a case that two agents answer is one case
+    agents = pd.concat([frame.assign(agent=name) for name in "ab"])
+    fig = sc.plots.case_map(agents, y=["skill", "agent"]).figure
+    caption = sc.style.save(fig, tmp_path / "map", data={"cases": agents})[-2].read_text()
+    assert "Pass rate of each of 3 cases" in caption
 
 
 def test_groups_keep_their_rows_together_under_their_names():

@@ -56,6 +56,8 @@ def record(folder: Path) -> None:
                 row |= {"passed": condition == "skill" or number == 0, "grader_kind": "llm"}
                 verdicts.append(row | {"grader_model": "j", "grader_version": "1"})
     store = sc.RunStore(folder)
+    store.add_skill(folder.parent / "my-skill")
+    store.add_suite(folder.parent / "my-skill" / "evals" / "evals.json")
     store.append("attempts", attempts)
     store.append("verdicts", verdicts)
 

@@ -67,7 +67,7 @@ def test_the_commands_of_the_page_on_your_own_skill_end_in_a_delta_with_an_inter
     assert (study.repeats, study.conditions) == (2, ("baseline", "skill"))
     monkeypatch.chdir(tmp_path)
     commands = [shlex.split(line, comments=True) for line in block("bash").splitlines()]
-    names = ["check", "check", "run", "status", "grade", "answer"]
+    names = ["check", "check", "run", "run", "status", "grade", "answer"]
     assert sorted(words[1] for words in commands) == sorted(names)
     printed = ""
     with FakeAnthropic() as server:

@@ -347,6 +347,9 @@ def test_gold_by_a_model_or_by_the_family_under_test_is_named_first() -> None:
     ):  # fmt: skip
         text = sentences_on(findings(decided(), labellers=rows.assign(**columns)), "summary")
         assert start in text and ("gold labels" in text) == bool(start)
+    people = rows.assign(labeller_kind="person", n_labellers=2, n_twice=80, n_apart=3)
+    text = sentences_on(findings(decided(), labellers=people), "summary")
+    assert "Gold is by 2 people; they disagree on 3 of the 80 checks that several of them" in text
 
 
 # Whole studies
@@ -416,7 +419,7 @@ def test_cases_that_would_settle_a_corrected_row_are_by_the_grader_alone() -> No
         "rests on the change observed can be too small or too large by chance."
     )
     text = sentences_on(findings(decided(verdict="undetermined"), needed=rows), "limits")
-    assert "If the change is as observed, it takes 26 cases to settle it, with 80 %" in text
+    assert "If the change is as estimated, it takes 26 cases to settle it, with 80 %" in text
     unknown = needed((0.0, NAN))
     text = sentences_on(findings(decided(verdict="undetermined"), needed=unknown), "limits")
     assert "How many cases would settle it is not known." in text

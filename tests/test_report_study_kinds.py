@@ -102,9 +102,7 @@ def test_a_lenient_judge_has_its_error_rates_inside_their_intervals(tmp_path: Pa
     assert texts.startswith("fair agrees with gold on ")
     assert "lenient passes a larger share of checks than the labels of gold: " in texts
     assert "fair is not shown to pass another share of checks" in texts
-    (needed,) = (text for text in result.screens[0].texts["gold"] if "±5" in text)
-    fair, lenient = map(int, re.findall(r"(\d+) for (?:fair|lenient)", needed))
-    assert lenient > fair > 160
+    assert re.search(r"fair needs [\d,]+ labels for an agreement within 5 points\.", texts)
     asked = answer(study, grader="lenient").screens[0].headline
     assert asked.startswith("lenient agrees with gold on ")
     assert " of 160 checks, kappa " in asked and " of what gold fails (false passes)" in asked

@@ -331,7 +331,7 @@ def test_the_datasheet_of_a_judge_shows_what_was_planted(executed: Any) -> None:
 
 def test_the_how_to_quotes_the_datasheet_of_the_pilot() -> None:
     page = (DOCS / "howto/datasheet.md").read_text("utf-8")
-    (code,) = re.findall(r"```py\n(.*?)\nax", page, re.DOTALL)
+    (code,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {"sc": sc}
     exec(code, names)
     sheet = names["sheet"]

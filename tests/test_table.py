@@ -47,6 +47,23 @@ def test_numbers_are_set_by_what_they_are() -> None:
     assert made.numeric[-2:] == (True, False)  # a quantity in words is set to the right as well
 
 
+def test_numbers_of_a_row_have_the_unit_of_its_estimate_and_methods_no_constant() -> None:
+    frame = pd.DataFrame(
+        {"measure": ["delta_passed", "delta_cost_usd"], "unit": ["points", "dollars"],
+         "estimate": [0.188, 0.15], "ci_low": [0.1, 0.1], "ci_high": [0.3, 0.2],
+         "detectable": [0.15, NAN], "sensitivity": [0.9, NAN], "youden": [0.85, NAN],
+         "method": ["bounded mean, c = 0.75; p: t", "bounded mean, c = 0.75"]}
+    )  # fmt: skip
+    made = sc.table(frame)
+    assert made.cells.iloc[0].to_dict() == {
+        "Measure": "change in pass rate", "Unit": "points", "Estimate [interval]":
+        "+18.8 [10.0, 30.0]", "Detectable": "15.0", "Sensitivity": "90.0 %", "Youden": ".85",
+        "Notes": "a",
+    }  # fmt: skip
+    assert made.cells["Measure"].iloc[1] == "change of cost, dollars"
+    assert made.notes == ("bounded mean; p: t", "bounded mean")
+
+
 def test_a_unit_that_was_left_out_is_that_of_the_measure() -> None:
     shown = ["skill", "measure", "estimate", "ci_low", "ci_high"]
     rate = {"measure": "raw_agreement", "estimate": [0.9, 1.0], "ci_low": 0.192, "ci_high": 1.0}

@@ -35,10 +35,10 @@ def judge(rng: np.random.Generator, runs: int, *, points: int, n: int) -> Iterat
     """
     effect = points / 100
     truths = {
-        "first wins, identical answers": 0.5 + effect / 2, "first answer wins": points,
-        "copy in bullets": points, "copy in bullets, in pairs": 0.5 + effect,
-        "length, per doubling": points, "length, per doubling, in pairs": points,
-        "own family": points, "own family, in pairs": points,
+        "first of identical answers wins": 0.5 + effect / 2, "first answer wins": points,
+        "copy in bullets": points, "copy in bullets in pairs": 0.5 + effect,
+        "length per doubling": points, "length per doubling in pairs": points,
+        "own family": points, "own family in pairs": points,
     }  # fmt: skip
     for start in range(0, runs, BATCH):
         names = [f"s{number:05d}" for number in range(start, min(start + BATCH, runs))]
@@ -48,16 +48,17 @@ def judge(rng: np.random.Generator, runs: int, *, points: int, n: int) -> Iterat
         verdicts, gold = _verdicts(rng, answers, points)
         pairwise = _pairwise(rng, cases, answers, points)
         sheet = datasheet(verdicts, answers, gold, pairwise)
-        rows = sheet[sheet["property"].isin(truths)]
-        for name, low, high, shown in rows[["property", "ci_low", "ci_high", "shown"]].itertuples(
-            index=False, name=None
-        ):
+        shown = sheet["shown"].fillna(False).astype(float)
+        rows = sheet.assign(missed=1 - shown)[sheet["property"].isin(truths)]
+        rows = rows[["property", "ci_low", "ci_high", "missed"]]
+        for name, low, high, missed in rows.itertuples(index=False, name=None):
             yield name, truths[name], low, high
             if points:
-                yield f"{name}{POWER}", 0.0, float(not shown), float(not shown)
+                yield f"{name}{POWER}", 0.0, missed, missed
         if not points:
-            for wrong in sheet["shown"].fillna(False).groupby(sheet["grader"]).any().astype(float):
-                yield ANY_SHOWN, 0.0, wrong, wrong
+            yield from (
+                (ANY_SHOWN, 0.0, wrong, wrong) for wrong in shown.groupby(sheet["grader"]).max()
+            )
 
 
 def _answers(rng: np.random.Generator, cases: pd.DataFrame, points: int) -> pd.DataFrame:

@@ -324,7 +324,7 @@ def _feature_rows(frame: pd.DataFrame, ci_level: float, is_score: bool) -> list[
     rows = []
     strata = ["skill", "condition"] if is_score else ["skill", "condition", "gold"]
     for bias, (name, per) in _FEATURES.items():
-        others = sorted({*ANSWER, "place"} - {name}) + ["gold"] * is_score
+        others = sorted({*ANSWER, "place", "own_family"} - {name}) + ["gold"] * is_score
         effect = feature_effect(frame, name, others, ci_level, strata=strata)
         if name == "own_family" and math.isnan(effect.estimate) and len(frame):
             effect = replace(effect, note=_why_no_family_effect(frame))
@@ -384,7 +384,7 @@ def _pair_rows(
     for bias, preferred in _PREFERRED.items():
         name, per = _FEATURES[bias]
         per += "" if "against" in per else " against the other answer"
-        others = sorted({*ANSWER, "place"} - {name})
+        others = sorted({*ANSWER, "place", "own_family"} - {name})
         effect = feature_effect(frame, name, others, ci_level, of_pairs=True)
         if name == "own_family" and math.isnan(effect.estimate):
             effect = replace(effect, note=_why_no_family_effect(frame))

@@ -22,12 +22,12 @@ from skillcomp.frames.estimates import (
     check_settings,
     columns_of,
     estimates,
+    grouped,
     groups,
     listed,
     null_values,
     ordered,
     prepared,
-    refuse_names,
     sorted_by,
     with_adjusted_p,
 )
@@ -190,7 +190,7 @@ def datasheet(
     ------
     FrameError
         If there are neither verdicts nor pairwise judgements, a frame breaks its contract, several
-        judges would be pooled, or `by` names a column of the result.
+        judges would be pooled, or `by` names the version, round or condition.
 
     See Also
     --------
@@ -236,12 +236,11 @@ def datasheet(
             "of single answers, pairwise= for a judge of pairs, or both, such as made.verdicts and "
             "made.pairwise of from_frame."
         )
-    taken = {"property", "condition", "null", "n_judged"}
-    refuse_names({"by": names}, [(taken, "a column of the result. Leave it out")], _WHAT)
+    compared = ["grader_version", "round", "condition"]
     graded, judged = (
         empty(kind)
         if frame is None
-        else prepared(frame, kind, names, _WHAT, compared=["grader_version", "round"], copies=False)
+        else prepared(frame, kind, names, _WHAT, compared=compared, copies=False)
         for frame, kind in ((verdicts, "verdicts"), (pairwise, "pairwise"))
     )
     n_agents = 0
@@ -269,7 +268,7 @@ def datasheet(
     judges = pd.concat([frame.reindex(columns=names) for frame in (graded, judged)])
     rows = [
         line | judge
-        for judge in _records(judges.drop_duplicates()) or [{}]
+        for judge in (_records(judges.drop_duplicates()) if names else [{}])
         for name, about in _PROPERTIES.items()
         for line in _rows_of_property(lines, judge, name, about)
     ]
@@ -312,26 +311,26 @@ def _results_of_verdicts(
     The keys are the names of the analyses.
     """
     results: dict[str, pd.DataFrame] = {}
-    first, changes, rounds = [graded.head(0)], [], [graded.head(0)]
-    for judge, versions in _versions(graded, by):
-        first.append(_first_round(versions[0]))
-        rounds.append(_originals(versions[0]))
+    judges = list(_versions(graded, by))
+    newest = pd.concat([graded.head(0), *(versions[0] for _, versions in judges)])
+    first = _first_round(newest, by)
+    plain = _originals(first)
+    changes = []
+    for judge, versions in judges:
         if len(versions) > 1:
-            two = pd.concat(_first_round(_originals(rows)) for rows in versions[:2])
+            two = _first_round(_originals(pd.concat(versions[:2])), by)
             before = tuple(versions[1].iloc[0][["grader", "grader_version"]])
             changes.append(drift(two, reference_grader=before, **how).assign(**judge))
-    newest = pd.concat(first)
-    plain = _originals(newest)
     if changes:
         results["drift"] = pd.concat(changes)
     if len(plain):
-        results["consistency"] = consistency(pd.concat(rounds), by=by, **how)
+        results["consistency"] = consistency(_originals(newest), by=by, **how)
     if len(plain) and gold is not None:
         drawn = {**drawn, **how}
         results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, by=by, **drawn)
         several = ["condition"] if plain["condition"].nunique() > 1 else []
         results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*by, *several], **drawn)
-    return newest, results
+    return first, results
 
 
 def _with_forms(judged: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
@@ -395,6 +394,8 @@ def _versions(
         yield judge, [rows[rows["grader_version"].eq(name)] for name in versions] or [rows]
 
 
-def _first_round(rows: pd.DataFrame) -> pd.DataFrame:
-    number = rows["round"].fillna(1)
-    return rows[number.eq(number.min())]
+def _first_round(verdicts: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Return the verdicts of each judge and version in its first round."""
+    rounds = verdicts.assign(round=verdicts["round"].fillna(1))
+    first = grouped(rounds, [*by, "grader_version"])["round"].transform("min")
+    return verdicts[rounds["round"].eq(first)]

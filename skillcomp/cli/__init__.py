@@ -214,8 +214,12 @@ app = typer.Typer(
 SLUG = "tidemark-reconciliation"
 _GRADER = "g2"
 _STUDY = f"""\
-# A study that runs offline: answers and verdicts are replayed from the folder `recorded`.
-# For a study of your own, add your skill and suite to these folders and name a model:
+# A study that runs offline: it replays the answers and verdicts in the folder `recorded`. They
+# belong to the skill and the suite below; a run with another prompt or skill text is refused.
+# To change a check, name another store (store: study-2) and a grader with a model, which grades the
+# recorded answers. To change prompts or the skill, or for a study of your own, list your skill and
+# suite below, and go on with a model and a new store:
+#   store: my-study
 #   agents: [{{kind: anthropic, model: claude-sonnet-5-5}}]
 #   graders: [{{agent: {{kind: anthropic, model: claude-opus-5-5}}, style: forced}}]
 #   budget_usd: 20
@@ -273,6 +277,8 @@ def init(folder: _Folder) -> None:
         ]
         recorded = sc.RunStore(folder / "recorded")
         with recorded.writer(sync=False):
+            recorded.add_skill(folder / "skills" / SLUG)
+            recorded.add_suite(folder / "suites" / f"{SLUG}.json")
             recorded.append("attempts", attempts)
             recorded.append("verdicts", verdicts)
         (folder / "study.yaml").write_text(_STUDY, encoding="utf-8")
@@ -492,7 +498,7 @@ def export(
         raise StudyError(problem_list("export: not written", problems))
 
 
-_of_studies = (studies.run, studies.grade, studies.compare, studies.status)
+_of_studies = (studies.run, studies.grade, studies.compare, studies.status, studies.drop)
 _of_results = (check, report, export, init, notebooks, answer)
 for _command in (*_of_results, *_of_studies, studies.evaluate):
     app.command()(documented(_command))

@@ -2,6 +2,7 @@
 
 The exit status of ``skillcomp run``, ``grade``, ``compare`` and ``status`` is 0 if all work is
 done, 1 if some work is left to do, 2 if the input cannot be used, and 130 after Ctrl-C or SIGTERM.
+``drop`` removes a suite without answers from a study.
 
 ``evaluate`` compares a skill with its original on a task suite. Its exit status is 0 for the
 verdict pass, 1 for fail, 2 for error and 3 for skipped.
@@ -19,9 +20,10 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
@@ -29,7 +31,7 @@ from typer import Argument, Option
 
 import skillcomp as sc
 from skillcomp.cli.terminal import OneOrMore, print_findings, say
-from skillcomp.errors import StudyError, plural, require_known, suggest
+from skillcomp.errors import StudyError, plural, require_known, shortened, suggest
 from skillcomp.io.files import checked_slug
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ def run(
     study: _Study,
     budget_usd: _Budget = None,
     force: bool = False,
+    dry_run: bool = False,
     quiet: Quiet = False,
     allow_outside: _Outside = False,
 ) -> None:
@@ -64,10 +67,12 @@ def run(
     ----------
     force : bool
         Run although the lint finds errors.
+    dry_run : bool
+        Ask nobody and store nothing; show what is left to ask and grade, and what it will cost.
     """
     from skillcomp.lint.lint_path import lint_places
 
-    with _opened(study, allow_outside, "agents", "ask") as (file, store):
+    with _opened(study, allow_outside, "agents", "ask", in_copy=dry_run) as (file, store):
         n_errors = 0
         for linted in lint_places(study):
             if len(linted.findings):
@@ -78,17 +83,21 @@ def run(
                 f"run: the lint finds {plural(n_errors, 'error')} in {study}. Correct them, or run "
                 "with --force."
             )
-        table = sc.run(
-            store,
-            file.open_suites(store),
-            agents=file.build("agents"),
-            conditions=file.conditions,
-            repeats=file.repeats,
-            placebo=file.texts(store, "placebo"),
-            previous=file.texts(store, "previous"),
-            progress=not quiet,
+        suites = file.open_suites(store)
+        how = {
+            "agents": file.build("agents"),
+            "conditions": file.conditions,
+            "repeats": file.repeats,
+            "placebo": file.texts(store, "placebo"),
+            "previous": file.texts(store, "previous"),
             **file.limits(budget_usd, grading=False),
-        )
+        }
+        if dry_run:
+            from skillcomp.live.run import estimate
+
+            _print_estimate(estimate(store, suites, graders=file.build("graders"), **how))
+            return
+        table = sc.run(store, suites, progress=not quiet, **how)
         _print_state(table, store, stage=["run"])
 
 
@@ -171,12 +180,33 @@ def status(
     """
     from skillcomp.io.journal import active_writer
     from skillcomp.live.status import status as status_of
+    from skillcomp.live.status import unanswered_cases
 
     if store.is_file():
         store = sc.live.read_study(store, outside=allow_outside).store_path
     study = recorded_study(store, "status")
     _print_state(status_of(study), study, exits=False)
+    if cases := unanswered_cases(study):
+        names = shortened(cases, _REASONS)
+        say(f"{plural(len(cases), 'case')} without an answer: {names}")
     say(f"at work: {active_writer(study.path) or 'nobody'}")
+
+
+def drop(
+    store: Path,
+    suite: str,
+) -> None:
+    """Remove a suite without answers from a study, such as one that was added by mistake.
+
+    Parameters
+    ----------
+    store : Path
+        Folder of the study.
+    suite : str
+        The suite. If its cases have answers, it stays.
+    """
+    recorded_study(store, "drop").drop_suite(suite)
+    say(f"drop: suite {suite} is removed from {store}")
 
 
 def recorded_study(folder: Path, command: str) -> sc.RunStore:
@@ -242,15 +272,21 @@ def _display_name(stage: str, name: str, number: Any) -> str:
 
 @contextmanager
 def _opened(
-    study: Path, outside: bool, key: str, what: str
+    study: Path, outside: bool, key: str, what: str, *, in_copy: bool = False
 ) -> Iterator[tuple[StudyFile, sc.RunStore]]:
-    """Read a study file and open its store; raise if the file has no entries under `key`."""
+    """Read a study file and open its store; raise if the file has no entries under `key`.
+
+    A command that fails before anything is answered leaves the store unchanged. If
+    `in_copy` is True, the store is a temporary copy.
+    """
     file = sc.live.read_study(study, outside=outside)
     if not getattr(file, key):
         raise StudyError(f"{study}: '{key}' is missing; there is nobody to {what}.")
-    store = file.open_store()
-    with warnings_as_notes(store):
-        yield file, store
+    with TemporaryDirectory() if in_copy else nullcontext() as folder:
+        file = file.copy_in(Path(folder)) if folder else file
+        store = file.open_store()
+        with warnings_as_notes(store), store.provisional():
+            yield file, store
 
 
 @contextmanager
@@ -277,6 +313,19 @@ def warnings_as_notes(store: sc.RunStore | None, again: str = "The same command"
                 text = f"interrupted; {store.path} holds what was answered. {again} goes on."
             say(f"skillcomp: {text}", err=True)
             raise typer.Exit(130) from None
+
+
+def _print_estimate(table: pd.DataFrame) -> None:
+    """Print an estimate of the work that is left, its sums, and why a cost is unknown."""
+    notes = table.pop("note").dropna().unique()
+    table["minutes"] = table.pop("seconds") / 60
+    text = table.to_string(index=False, na_rep="unknown", float_format="{:.3f}".format)
+    say(text, lines=True)
+    calls, usd, minutes = table[["n_calls", "cost_usd", "minutes"]].sum(skipna=False)
+    total = f"total: {calls:.0f} calls, {usd:.3f} USD, {minutes:.1f} minutes"
+    say(total.replace("nan", "unknown"))
+    for note in notes:
+        say(f"note: {note}")
 
 
 def _print_state(

@@ -845,7 +845,7 @@ def _reason_without_price(
     (delta,) = bounded_means([sample], quantity=DELTAS, ci_level=ci_level, interval=interval)
     if delta.low > 0:
         return ""
-    limits = f"{delta.estimate:+.2f} [{delta.low:+.2f}, {delta.high:+.2f}]"
+    limits = f"{delta.estimate:+z.2f} [{delta.low:+z.2f}, {delta.high:+z.2f}]"
     if delta.high < 0:
         return f"the pass rate falls, {limits}: there is no additional pass"
     return f"the interval of the change in the pass rate includes 0, {limits}: no price"

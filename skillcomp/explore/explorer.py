@@ -174,7 +174,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
 
     def __init__(self, title: str, *more: Any) -> None:
         self.title, self._listens = title, True
-        self._after_redraw: Any = None
         self.page = View(title=title)
         self.page.on_msg(self.hear)
         self.steps = [
@@ -283,7 +282,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         value : object, optional
             Argument of the command.
         """
-        self._after_redraw = None
         problem, self._listens = "", False
         try:
             self._run_command(command, value)
@@ -292,9 +290,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
             # only the log of the kernel.
             problem = str(cause)
         self._refresh_view(problem)
-        if self._after_redraw is not None:
-            self._after_redraw()
-            self._refresh_view(problem)
         self._listens = True
         return self
 

@@ -26,9 +26,10 @@ from skillcomp.report.case_pages import Answers
 from skillcomp.report.chapters import NOT_SHOWN
 from skillcomp.report.default_grader import default_grader, frame_of, opened
 from skillcomp.report.page import write_answer
+from skillcomp.report.phrases import size
 from skillcomp.report.screens import TITLES
 from skillcomp.stats.results import Fields
-from skillcomp.table import table
+from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
@@ -48,6 +49,11 @@ _CASES = [
     "verdict",
 ]
 _AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
+# columns of the rows that can be opened
+_DELTAS = [
+    *("skill", "agent", "condition", "reference_rate", "rate"),
+    *("estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "verdict", "method", "note"),
+]
 _RATES = {"rate": "condition", "reference_rate": "reference"}
 _EXPORTS = "Write the page, the figure, and the tables of all tabs as csv, to this folder."
 
@@ -186,7 +192,7 @@ class StudyExplorer(ui.Explorer):
             "margin": ui.Control(
                 "Margin",
                 [at / 100 for at in range(51)],
-                "{:.2f}".format,
+                size,
                 kind=widgets.SelectionSlider,
             ),
             "repeat": ui.Control("Repeat", form=lambda repeat: str(repeat or 1)),
@@ -305,7 +311,7 @@ class StudyExplorer(ui.Explorer):
             rows = self._headline_rows()
             drawn = ui.picture(draw_headline(rows).axes[0])
             caption = style.describe({"delta": rows}, lead="Change on the same cases.")
-            rows_html = Markup(table(rows).html(most=_MOST_ROWS))
+            rows_html = Markup(_delta_table(rows).html(most=_MOST_ROWS))
             return html.render("explore-forest", picture=drawn, caption=caption, table=rows_html)
         rows = self._rows_of_tab(tab)
         if tab == "answer":
@@ -369,7 +375,7 @@ class StudyExplorer(ui.Explorer):
                 page = self._answers.page(case["skill"], case["case_id"], repeat)
         return html.render(
             "explore-cases",
-            table=table(rows),
+            table=_delta_table(rows),
             current=self._row,
             row=row,
             cases=shown,
@@ -377,6 +383,10 @@ class StudyExplorer(ui.Explorer):
             page=page,
             live=live,
         )
+
+
+def _delta_table(rows: pd.DataFrame) -> Table:
+    return table(rows[columns_of(rows, *_DELTAS)])
 
 
 def _html_section(topic: str, texts: pd.Series) -> Markup:

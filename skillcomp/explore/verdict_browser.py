@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from skillcomp.errors import FrameError, SkillcompError, StudyError, extra_imports, plural
+from skillcomp.errors import SkillcompError, StudyError, extra_imports, plural
 from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import CASE
@@ -19,11 +19,9 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.from_store import gold as read_gold
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.records import GoldLabel, Skill
-from skillcomp.reliability.grader_agreement_and_consistency import agreement
 from skillcomp.report import escaped_text as html
 from skillcomp.report.case_pages import Answers, grader_names
 from skillcomp.stats.results import Fields, Indices
-from skillcomp.table import Table, table
 
 with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
@@ -62,10 +60,6 @@ _KEYS: ui.Keys = {
     "c": ("focus", "note"),
     "/": ("focus", "skill"),
 }
-_SHOWN = ["raw_agreement", "false_passes", "false_fails"]
-# number of labels between updates of the agreement; updating it after each label would reveal the
-# grader's verdict
-_EVERY = 10
 
 
 def verdicts(
@@ -151,10 +145,9 @@ def verdicts(
     cut, with a remark.
 
     When labelling, judge by the wording of the check's description. Leave out checks that a program
-    decides, such as verbatim copying. An answer may still reveal its condition by its content. The
-    agreement of the graders with the labels is updated every ten labels, because after a single
-    label it would reveal a verdict. If a label cannot be stored, a message appears and the check
-    stays in view.
+    decides, such as verbatim copying. An answer may still reveal its condition by its content. No
+    verdict of a grader is shown; :func:`skillcomp.reliability.agreement` compares the labels with
+    them afterwards. If a label cannot be stored, a message appears and the check stays in view.
     """
     answers = Answers(attempts, verdicts, gold, cases, checks, skills, ngram)
     verdicts, attempts = check(verdicts, "verdicts"), check(attempts, "attempts")
@@ -166,7 +159,7 @@ def verdicts(
         raise StudyError("store: found None; labels go to a RunStore, sc.RunStore(folder).")
     store = as_store(store)
     items = _items_to_label(verdicts, attempts, cases, checks)
-    return LabelEditor(items, verdicts, store, labeller.strip())
+    return LabelEditor(items, store, labeller.strip())
 
 
 class VerdictBrowser(ui.Explorer):
@@ -280,13 +273,11 @@ class LabelEditor(ui.Explorer):
         Number of checks that have a label by this labeller.
     """
 
-    def __init__(
-        self, items: pd.DataFrame, verdicts: pd.DataFrame, store: RunStore, labeller: str
-    ) -> None:
+    def __init__(self, items: pd.DataFrame, store: RunStore, labeller: str) -> None:
         order = [sha256(f"{labeller}/{name}".encode()).hexdigest() for name in items["attempt_id"]]
         by_chance = pd.Series(order).argsort(kind="stable")
         self._items = items.iloc[by_chance].reset_index(drop=True)
-        self._verdicts, self._store, self._labeller = verdicts, store, labeller
+        self._store, self._labeller = store, labeller
         self._names = list(zip(self._items["attempt_id"], self._items["check_id"], strict=True))
         self._labels: dict[Any, GoldLabel] = _labels_of(store, labeller)
         self.choices = {
@@ -297,11 +288,8 @@ class LabelEditor(ui.Explorer):
         self.borderline = False
         self._note = widgets.Text(description="Note", continuous_update=False, tooltip="key c")
         self._note.add_class("scx-note")
-        self._agreement: Table | str | None = None
-        self._n_agreement_labels = 0
         self._selected = list(range(len(self._items)))
         self._go_to(self._next_open(0))
-        self._update_agreement()
         super().__init__("Labels", self._note)
 
     @property
@@ -380,35 +368,6 @@ class LabelEditor(ui.Explorer):
             raise StudyError(f"Not saved: {cause}") from cause
         self._labels[self._item_name] = label
         self._go_to(self._next_open(self.at + 1))
-        n = self.n_labelled
-        if n % _EVERY == 0 or n == len(self._names):
-            # show the next check before the agreement is computed
-            self._after_redraw = self._update_agreement
-
-    def _update_agreement(self) -> None:
-        """Estimate the agreement of graders with labels.
-
-        Until every item has a label, the estimate is updated only after every tenth label. If the
-        estimate changed after each label, it would reveal whether the grader agrees with that
-        label.
-        """
-        items = set(self._names)
-        labels = [label for name, label in self._labels.items() if name in items]
-        if len(labels) < len(self._names):
-            labels = labels[: len(labels) // _EVERY * _EVERY]
-        if not labels or self._verdicts.empty:
-            return
-        gold = pd.DataFrame([label.model_dump() for label in labels])
-        how: Fields = {"by": ["grader"], "average": ["agent"], "n_resamples": 1}
-        try:
-            rows = agreement(self._verdicts, gold, quantities=_SHOWN, **how)
-        except FrameError as cause:  # raised, for example, if a grader has two rounds
-            self._agreement = str(cause)
-        else:
-            rows = rows.drop(columns=["method", "note"])
-            columns = ["grader", "measure", "estimate", "ci_low", "ci_high", "n", "n_clusters"]
-            self._agreement = table(rows, columns=columns)
-        self._n_agreement_labels = len(labels)
 
     def _widget_state(self) -> Fields:
         n, done = len(self._names), self.n_labelled
@@ -428,10 +387,8 @@ class LabelEditor(ui.Explorer):
     def _render_view(self, *, live: bool) -> Markup:
         about: Fields = {
             "answer": None,
-            "agreement": self._agreement,
             "live": live,
             "borderline": self.borderline,
-            "labels": f"the first {plural(self._n_agreement_labels, 'label')}",
         }
         if self._item_name is not None:
             item = self._items.iloc[self._selected[self.at]]

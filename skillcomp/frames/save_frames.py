@@ -23,7 +23,7 @@ from skillcomp.frames.reference_labels import Drawn
 from skillcomp.frames.table_reader import Change, changes_frame
 from skillcomp.io.files import as_path
 from skillcomp.io.json_lines import RECORDS, schema
-from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore
+from skillcomp.io.store import RECORDED, SAVED_FRAMES, SOURCE, RunStore, replayed_agents
 from skillcomp.io.study_overview import overview_facts, overview_html
 from skillcomp.stats.results import Fields
 
@@ -193,10 +193,14 @@ class Frames:
 
 
 def saved_facts(store: RunStore) -> Fields:
-    """Return the facts that `Frames.save` stored in the manifest; {} for other stores."""
+    """Return the facts that `Frames.save` stored in the manifest, and the agents that replayed.
+
+    {} for a store without such facts and agents.
+    """
     about = dict(store.manifest.get(SAVED_FRAMES, {}))
     rows = [Change(**row) for row in about.get("problems", [])]
-    return {**about, "problems": changes_frame(rows)} if about else {}
+    rows += [Change("agents", name, RECORDED, 0) for name in replayed_agents(store)]
+    return {**about, "problems": changes_frame(rows)} if about or rows else {}
 
 
 def _require_free(place: Path, overwrite: bool) -> None:

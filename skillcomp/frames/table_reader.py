@@ -64,10 +64,11 @@ from skillcomp.stats.results import is_number, join_notes
 
 WHAT = "from_frame"
 _MOST_WORDS = 5  # A problem lists at most this many distinct words.
+UNNAMED = "unnamed condition"
 # values of the keys of a row that the table lacks
 _DEFAULTS = {
     "skill": "the skill",
-    "condition": "unnamed condition",
+    "condition": UNNAMED,
     "check": "passed",
     "grader": "unnamed grader",
 }

@@ -1,10 +1,11 @@
 """Read the event stream in which a command-line agent reports its work.
 
 Two formats are read, ``claude -p --output-format stream-json`` and ``codex exec --json``; any other
-output counts as the answer itself. Every release adds events, so an unknown event becomes a step of
-the kind ``other``; lines that are not JSON are skipped. An answer can contain lines that look like
-events, so the format is recognised only by the command, by the first line of the output, or by an
-output that consists of one result of ``claude -p --output-format json``.
+output counts as the answer itself. The events are one per line, or one JSON array. Every release
+adds events, so an unknown event becomes a step of the kind ``other``; lines that are not JSON are
+skipped. An answer can contain lines that look like events, so the format is recognised only by the
+command, by the first event of the output, or by an output that consists of one result of ``claude
+-p --output-format json``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, cast
@@ -212,8 +213,7 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
         if text:
             return Trace(answer=text)
         return Trace(status="error", error="the program wrote no answer")
-    whole = _parse_object(text) if kind == "claude" else None
-    events = [whole] if whole else list(_parse_events(output))
+    events = _parse_events(output)
     if not events:
         error = "the program wrote no event, but something else" if text else "it wrote nothing"
         return Trace(kind=kind, status="error", error=error)
@@ -222,24 +222,25 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
 
 def is_result(output: str) -> bool:
     """Return whether an output consists of one JSON object of the type ``result``."""
-    return (_parse_object(output.strip()) or {}).get("type") == "result"
+    events = _parse_json(output)
+    return len(events) == 1 and events[0].get("type") == "result"
 
 
-def _parse_object(text: str) -> Event | None:
+def _parse_json(text: str) -> list[Event]:
+    """Return the objects of a JSON array, or one object; an empty list for any other text."""
     try:
-        content = json.loads(text) if text.lstrip().startswith("{") else None
+        content = json.loads(text) if text.lstrip().startswith(("{", "[")) else None
         # A JSON escape may be a lone surrogate, and no table can hold lone surrogates.
         content = whole_content(content) if "\\u" in text else content
     except (ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) else None
+        return []
+    return list_of_objects(content if isinstance(content, list) else [content])
 
 
 def _kind_of_output(output: str) -> Kind:
-    whole = _parse_object(output.strip()) or {}
-    if whole.get("type") == "result" and _text_at(whole, "subtype"):
+    if is_result(output) and _text_at(_parse_json(output)[0], "subtype"):
         return "claude"
-    first = next(_parse_events(output.lstrip().partition("\n")[0]), {})
+    first = next(iter(_parse_json(output) or _parse_json(output.lstrip().partition("\n")[0])), {})
     if first.get("type") == "system" and _text_at(first, "session_id"):
         return "claude"
     if first.get("type") == "thread.started" and _text_at(first, "thread_id"):
@@ -247,9 +248,10 @@ def _kind_of_output(output: str) -> Kind:
     return "text"
 
 
-def _parse_events(output: str) -> Iterator[Event]:
+def _parse_events(output: str) -> list[Event]:
     # str.splitlines also splits at characters that may occur inside an event
-    return (event for line in output.split("\n") if (event := _parse_object(line)) is not None)
+    lines = output.split("\n")
+    return _parse_json(output) or [event for line in lines for event in _parse_json(line)]
 
 
 def _of_type(events: Iterable[Event], *kinds: str) -> list[Event]:
@@ -274,7 +276,7 @@ def _claude_trace(events: list[Event]) -> Trace:
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
-    fields: _Fields = {"model": _text_at(init, "model")}
+    fields: _Fields = {"model": _claude_model(events, init, result)}
     if result:
         fields |= {**_claude_usage(result), **_claude_outcome(result)}
     else:
@@ -292,6 +294,27 @@ def _claude_trace(events: list[Event]) -> Trace:
         **_step_counts(steps),
         **fields,
     )
+
+
+def _claude_model(events: list[Event], init: Event, result: Event) -> str | None:
+    """Return the model that wrote the answer, not one that only helped.
+
+    It is the model of the last message of the main agent, or else of the session. If neither is
+    reported, it is the model with as many output tokens as the main loop (``usage``), or with the
+    most.
+    """
+    models = {name: as_object(used) for name, used in object_at(result, "modelUsage").items()}
+    own = [e for e in _of_type(events, "assistant") if e.get("parent_tool_use_id") is None]
+    n_main = object_at(result, "usage").get("output_tokens")
+    names = [
+        *sorted(models, key=lambda name: _count_or_nan(models[name].get("outputTokens"))),
+        *(name for name, used in models.items() if used.get("outputTokens") == n_main),
+        _text_at(init, "model"),
+        *(_text_at(object_at(e, "message"), "model") for e in own),
+    ]
+    # a message that the program wrote itself has the model "<synthetic>"
+    model = next((name for name in reversed(names) if name and name[0] != "<"), None)
+    return _text_at(models.get(model or "", {}), "canonicalModel") or model
 
 
 def _claude_outcome(result: Event) -> _Fields:
@@ -334,10 +357,8 @@ def _claude_usage(result: Event) -> _Fields:
         out = {"cost_usd": None, "cost_note": "the program knows no price for a model it used"}
     if not models:
         return out | _token_counts([object_at(result, "usage")])
-    main = max(models, key=lambda name: _count_or_nan(models[name].get("outputTokens")))
-    name = str(models[main].get("canonicalModel") or main)
     reports = [{"inputTokens": 0, **used} for used in models.values()]
-    return {**out, "model": name, **_token_counts(reports, _OF_MODEL)}
+    return {**out, **_token_counts(reports, _OF_MODEL)}
 
 
 # keys of four token counts: input without cache, input read from the cache, input written to the
@@ -478,24 +499,27 @@ def _codex_trace(events: list[Event]) -> Trace:
     answers = [str(i.get("text") or "") for i in _of_type(items, "agent_message")]
     steps = _codex_steps(events)
     error = None
-    if not done or turns[-1] is not done[-1]:
-        # an "error" event may be temporary (a reconnection), so a completed turn has no error
-        ended = _of_type(events, "turn.failed", "error")
+    is_complete = bool(done) and turns[-1] is done[-1]
+    counts = _token_counts([{"input_tokens": 0, **object_at(e, "usage")} for e in done], _OF_CODEX)
+    # a turn without a message and without tokens is one that the service refused, as at a limit
+    if not is_complete or not (answers or counts["input_tokens"] or counts["output_tokens"]):
+        # an "error" event may be temporary (a reconnection), so an answered turn has no error
+        ended = [*_of_type(items, "error"), *_of_type(events, "turn.failed", "error")]
         messages = [object_at(e, "error").get("message") or e.get("message") for e in ended]
         none = "the event stream ends without a completed turn"
+        none = "the turn has no message and no tokens" if is_complete else none
         error = str(next(filter(None, reversed(messages)), none))
-    spent = [{"input_tokens": 0, **object_at(e, "usage")} for e in done]
     started = (*_of_type(events, "thread.started"), {})[0]
     return Trace(
         kind="codex",
-        # a turn that was completed without a message counts as an empty answer, not as an error
+        # a turn that used tokens and gave no message counts as an empty answer, not as an error
         answer=answers[-1] if answers else None if error else "",
         status="error" if error else "ok",
         error=error,
         request_id=_text_at(started, "thread_id"),
         opened=tuple(s.text for s in steps if s.exit_code == 0 and s.text),
         **_step_counts(steps),
-        **_token_counts(spent, _OF_CODEX),
+        **counts,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import threading
@@ -19,7 +21,14 @@ from typing import Any, cast
 import pyarrow as pa
 from pydantic import BaseModel
 
-from skillcomp.errors import SkillError, StoreError, SuiteError, literal, require_type
+from skillcomp.errors import (
+    SkillError,
+    StoreError,
+    SuiteError,
+    literal,
+    require_known,
+    require_type,
+)
 from skillcomp.io import journal
 from skillcomp.io.files import JsonObject, as_path, checked_slug, digest, read_own, replace_file
 from skillcomp.io.journal import StoreWarning
@@ -37,9 +46,23 @@ __all__ = ["RunStore", "StoreWarning"]
 # A saved passage with this ``level`` is the text of a skill.
 SOURCE = "source"
 SAVED_FRAMES = "frames"  # Only manifests that `Frames.save` wrote have an entry of this name.
+RECORDED = "recorded answers, nothing was asked anew"  # Pages and tables say so of a replay.
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
+_TEXTS = "s*/**/*"  # the files of skills and suites
+# What a user can do if a skill or suite has another text than the recorded one.
+_WAYS = {
+    "skills": "Answers belong to the recorded text: for the new one, name another store in "
+    "study.yaml (store: {0}-2). It can compare both, under the conditions previous (previous: "
+    "{0}/skills/{1}/SKILL.md) and skill.",
+    "suites": "If it has no answers yet, 'skillcomp drop {0} {1}' removes it. Answers and verdicts "
+    "belong to the recorded text: for the new one, name another store in study.yaml (store: {0}-2) "
+    "where all its cases are asked and graded. If only checks have changed, the agent {{kind: "
+    "replay, store: {0}}} takes over the answers there, and only the grading is new. Or give the "
+    "file of the suite another name: its cases are then added to this store, asked and graded, and "
+    "a verdict on the skill counts the cases of both suites.",
+}
 _SUITE_FILES = ("suites/*.csv", "suites/*.json", f"suites/*/{TASKS}")
 
 
@@ -398,7 +421,6 @@ class RunStore:
         self._add_file("skills", slug, f"skills/{slug}/{FILE_NAME}", data, **more)
         if more:
             copy_skill(file.parent, self.path / "skills" / slug)
-        vars(self).pop("_skills_by_slug", None)  # `self.skills` then reads the files again
         return self.skills[slug]
 
     def add_suite(
@@ -427,7 +449,7 @@ class RunStore:
         Raises
         ------
         StoreError
-            If the store has another text under this slug.
+            If the store has another text under this slug (see :meth:`drop_suite`).
         SuiteError
             If the file cannot be read.
         """
@@ -452,7 +474,6 @@ class RunStore:
             self._make_way(target)
             if target.resolve() != file.resolve():
                 shutil.copyfile(file, target)
-        vars(self).pop("_suites_by_slug", None)  # `self.suites` then reads the files again
         return self.suites[slug]
 
     def _make_way(self, target: Path) -> None:
@@ -469,8 +490,8 @@ class RunStore:
             listed, hashed = self.manifest[kind], digest(data)
             if slug in listed and listed[slug]["sha256"] != hashed:
                 raise StoreError(
-                    f"{self.path}: {kind[:-1]} '{slug}' is recorded with another text; what was "
-                    "answered belongs to that text. Add the new one under another slug."
+                    f"{self.path}: {kind[:-1]} '{slug}' is recorded with another text. "
+                    f"{_WAYS[kind].format(self.path.name, slug)}"
                 )
             twins = [name for name in listed if name != slug and name.lower() == slug.lower()]
             if twins:  # on some file systems, one would overwrite the other
@@ -481,7 +502,73 @@ class RunStore:
             # the text of a skill or suite is part of the study, so it must not be changed
             replace_file(target, data, is_copy=True)
             entry = {**listed.get(slug, {}), "path": place, "sha256": hashed, **more}
-            journal.write_manifest(self.path, **{kind: {**listed, slug: entry}})
+            self._list_texts(**{kind: {**listed, slug: entry}})
+
+    def drop_suite(self, slug: str) -> None:
+        """Remove a suite without answers, such as one that was added by mistake.
+
+        Its planned cells and failed tries are moved to the files ``plan.dropped`` and
+        ``attempts.dropped``.
+
+        Parameters
+        ----------
+        slug : str
+            The suite.
+
+        Raises
+        ------
+        StoreError
+            If the store has no such suite, or has answers to its cases, which are never removed.
+        """
+        suites = self.manifest["suites"]
+        require_known(f"{self.path}: no suite", slug, suites, StoreError, label="there")
+        with self.writer():
+            for table in ("attempts", "plan"):
+                file = self._table_file(table)
+                lines = file.read_bytes().splitlines() if file.exists() else []
+                parts: dict[bool, list[bytes]] = {True: [], False: []}
+                for number, line in enumerate(lines, start=1):
+                    row = parse_line(line, file, number)
+                    is_own = row["case_id"].startswith(f"{slug}/")
+                    parts[is_own].append(line)
+                    if is_own and table == "attempts" and row.get("status") != "error":
+                        raise StoreError(
+                            f"{self.path}: suite '{slug}' has answers, which stay in the store. "
+                            "Nothing was dropped; a study without this suite needs another store."
+                        )
+                if parts[True]:
+                    journal.append(file.with_suffix(".dropped"), parts[True], sync=True)
+                    replace_file(file, b"\n".join([*parts[False], b""]), is_copy=True)
+            (self.path / suites.pop(slug)["path"]).unlink()
+            self._list_texts(suites=suites)
+
+    @contextmanager
+    def provisional(self) -> Iterator[None]:
+        """Undo the skills, suites and plans that the block adds if it fails before any answer.
+
+        After an error, a changed study file can then be run as if the failed call had not been
+        made. Nothing is undone once the block has stored an answer or a failed try.
+        """
+        with self.writer():
+            attempts, *plans = map(self._table_file, ("attempts", "plan", "arms", "agents"))
+            sizes = {file: journal.whole_size(file)[0] for file in (attempts, *plans)}
+            manifest, files = self.manifest, {*self.path.glob(_TEXTS)}
+            try:
+                yield
+            except Exception:
+                if journal.whole_size(attempts)[0] == sizes[attempts]:
+                    for file in filter(Path.exists, plans):
+                        os.truncate(file, sizes[file])
+                    for file in filter(Path.is_file, {*self.path.glob(_TEXTS)} - files):
+                        file.unlink()
+                    self._list_texts(skills=manifest["skills"], suites=manifest["suites"])
+                raise
+
+    def _list_texts(self, **texts: JsonObject) -> None:
+        """List skills or suites in the manifest; `skills` and `suites` then read the files anew."""
+        journal.write_manifest(self.path, **texts)
+        for name in ("_skills_by_slug", "_suites_by_slug"):
+            vars(self).pop(name, None)
 
     def annotate(self, **notes: Any) -> None:
         """Set plain JSON values in the manifest, such as ``created`` or ``collected``.
@@ -532,6 +619,12 @@ class RunStore:
             self._warned.add(table)
             warnings.warn(self._notices[table], StoreWarning, stacklevel=3)
         return size
+
+
+def replayed_agents(store: RunStore) -> list[str]:
+    """Return the names of the agents whose answers were replayed from a recording."""
+    rows = store.records("agents")
+    return [row["agent"] for row in rows if "replay" in json.loads(row["settings"] or "{}")]
 
 
 def _make_store_folder(root: Path) -> None:

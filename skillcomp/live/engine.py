@@ -171,6 +171,20 @@ def upper_cost(agent: Agent, *texts: str | None) -> float:
     return dollars
 
 
+def require_price(agent: Agent) -> None:
+    """Raise if a budget cannot be kept, because no price of the model of an agent is known."""
+    if attribute_of(agent, "reports_cost"):
+        return
+    note: str | None = "it names no model, so no price is known."
+    if agent.model is not None:
+        note = cost(Usage(1, 1), agent.model, prices=attribute_of(agent, "prices")).note
+    if note is not None:
+        raise StudyError(
+            f"agent '{agent.name}' cannot keep budget_usd: {note} The prices of a model that costs "
+            "nothing are input: 0 and output: 0."
+        )
+
+
 def upper_tokens(text: str) -> float:
     """Return an upper estimate of the number of tokens of a text.
 
@@ -195,7 +209,7 @@ def shape_text(schema: type[BaseModel]) -> str:
 class Budget:
     """The dollars that may be spent; the highest possible cost of each running call is reserved.
 
-    A call for which that cost is unknown (a program, a model without a price) runs alone, so the
+    A call for which that cost is unknown (by a program that reports its cost) runs alone, so the
     limit is exceeded by at most the cost of one such call.
 
     Notes
@@ -442,6 +456,9 @@ class Engine(ABC):
         # First do jobs with stored replies: they cost nothing, and the budget may run out later.
         jobs = sorted(jobs, key=lambda job: not self.replies.get(job.key))
         n_open = len(jobs)
+        if jobs and self.budget.limit is not None:
+            for who in (p.agent_or_grader for p in self.participants.values() if p.n_open):
+                require_price(agent_of(who) or who)
 
         async def do_job(job: Any) -> None:
             nonlocal n_open
@@ -590,7 +607,8 @@ class Judging(Engine):
         super().__init__(store, study, [self.participant])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
-        self.failed: set[str] = set()  # Keys of the jobs that failed in this run.
+        # the error of each job that failed in this run
+        self.failed: dict[str, str | None] = {}
         self.malformed: set[str] = set()  # Keys of the jobs with unreadable replies in this run.
         self.n_unreadable = 0  # Number of consecutive unreadable replies.
 
@@ -640,7 +658,7 @@ class Judging(Engine):
         if self.agent is not None:
             self.watch(self.grader.name, ruling.last, ok=ruling.ok)
         if not ruling.ok:
-            self.failed.add(key)
+            self.failed[key] = ruling.last.error
             return False
         if self.agent is None:
             self.participant.add(Reply(model=self.grader.model))
@@ -666,10 +684,12 @@ class Judging(Engine):
             if not why:
                 reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
                 reasons += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
+                errors = shortened(filter(None, {*self.failed.values()}), _SHOWN, "; ")
                 often = most_frequent(self.store, self.stage, self.grader.name)
+                often = often or f"; {errors}" * bool(errors)
                 why = f"{' and '.join(reasons)}{often}"
-            goes_on = "the same call continues with them."
-            yield f"{name}: {n_open} of {n} {open_} yet ({why}); {goes_on}"
+            goes_on = getattr(self.grader, "remedy", "the same call continues with them")
+            yield f"{name}: {n_open} of {n} {open_} yet ({why}); {goes_on}."
         for count, part in ((self.n_given_away, given_away), (self.n_addressing, addressing)):
             if count:
                 yield f"{name}: {part.format(n=f'{count} of {n}')}"

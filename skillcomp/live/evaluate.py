@@ -466,7 +466,7 @@ class Evaluation:
             whole, age, body = False, timedelta(0), {}
         if whole and timedelta(0) <= age < AGE:
             return dict(body)
-        why = f"is {age / timedelta(days=1):.1f} days old" if whole else "is damaged"
+        why = f"is {age / timedelta(days=1):z.1f} days old" if whole else "is damaged"
         note = f"baseline cache: {file.name} {why}; it is not used and made anew"
         if note not in self.notes:
             self.notes.append(note)
@@ -557,7 +557,7 @@ def _interval_fields(complete: pd.DataFrame) -> JsonObject:
     change = "neither better nor worse: a delta from"
     if interval.low > 0 or interval.high < 0:
         change = "better, by" if interval.low > 0 else "worse, by"
-    supports = f"{change} {interval.low:+.2f} to {interval.high:+.2f}"
+    supports = f"{change} {interval.low:+z.2f} to {interval.high:+z.2f}"
     name = "delta" if others[0] == "previous" else "execution_pass_rate minus no_skill_pass_rate"
     estimate = _estimate_fields(interval)
     return {"of": name, **estimate, "p_value": interval.p_value, "supports": supports}

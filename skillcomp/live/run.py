@@ -7,6 +7,7 @@ grade each stored answer once, or compare answers in pairs.
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,6 +45,7 @@ from skillcomp.live.engine import (
     Recorder,
     Ruling,
     do_stage,
+    require_price,
 )
 from skillcomp.live.graders.comprehension import PairwiseGrader
 from skillcomp.live.graders.gold_answers import (
@@ -74,7 +76,9 @@ from skillcomp.live.plan import (
     require_unchanged,
     require_unedited,
 )
-from skillcomp.live.status import compare_works, most_frequent, run_works, status
+from skillcomp.live.replay import ReplayAgent
+from skillcomp.live.status import compare_works, grade_works, most_frequent, run_works, status
+from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Attempt, Case, Skill, Suite, Verdict
 
 _FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
@@ -129,8 +133,8 @@ def run(
     budget_usd : float, optional
         Maximum cost of all answers of this store in dollars, including earlier answers. The
         highest possible cost of a question is reserved before it is asked, so the run stops before
-        it exceeds the limit. Questions without a known highest cost (to programs and to models
-        without a price) are asked one at a time, and the last of them can exceed the limit.
+        it exceeds the limit. Questions without a known highest cost (to programs) are asked one at
+        a time, and the last of them can exceed the limit. A model without a price is refused.
     progress : bool, default True
         Whether to show a progress bar.
 
@@ -142,8 +146,10 @@ def run(
     Raises
     ------
     StudyError
-        If an argument is not allowed, a needed skill or file is missing, or the plan contradicts
-        that of an earlier call. Nothing is asked then.
+        If an argument is not allowed, a needed skill or file is missing, the plan contradicts that
+        of an earlier call, or a `ReplayAgent` has no answers to the prompts and skill texts of the
+        plan, or there is a budget and no price. Nothing is asked then, and nothing is added to the
+        store.
     StoreError
         If another process writes to the store. The message names the process.
     AgentError
@@ -173,9 +179,9 @@ def run(
         raise StudyError(f"suites is {str(suites)!r}; give a list of suites, slugs or files.")
     suites = own if suites is None else suites
     listed = suites.values() if isinstance(suites, Mapping) else suites
-    chosen = [_suite_in_store(store, suite) for suite in listed]
     require_whole("concurrency", concurrency, StudyError)
-    with store.writer():
+    with store.provisional():
+        chosen = [_suite_in_store(store, suite) for suite in listed]
         settings = JsonObject(conditions=list(conditions), repeats=repeats, seed=seed)
         plan = make_plan(store, chosen, agents, placebo=placebo, previous=previous, **settings)
         work = AnswerWork(store, plan, agents, settings)
@@ -204,6 +210,9 @@ class AnswerWork(Engine):
         self.open_cells = [cell for cell in plan.cells if cell.place not in done]
         n_wanted = Counter(cell.agent for cell in plan.cells)
         n_open = Counter(cell.agent for cell in self.open_cells)
+        for agent in agents:
+            if n_open[agent.name] and isinstance(agent, ReplayAgent):
+                agent.require_recorded(store, plan)
         template = agent_version()
         super().__init__(
             store,
@@ -306,6 +315,98 @@ class AnswerWork(Engine):
         for text in self.plan.texts.values():
             if text.note:
                 yield f"skill '{text.skill}': {text.note}."
+
+
+def estimate(
+    store: RunStore,
+    suites: Sequence[Suite] | None,
+    *,
+    agents: Sequence[Agent],
+    graders: Sequence[LiveGrader] = (),
+    concurrency: int = 8,
+    budget_usd: float | None = None,
+    **study: Any,
+) -> pd.DataFrame:
+    """Estimate what the open cells and gradings of a study will need; nobody is asked.
+
+    Parameters
+    ----------
+    store : RunStore
+        A copy of the study, because the plan is written into it.
+    suites : sequence of Suite, optional
+        Suites of the store. Default: all.
+    agents, graders : sequence
+        The agents and graders. A grader without an agent asks nobody and has no row.
+    concurrency, budget_usd
+        As in `run`.
+    **study
+        Further arguments of `run`: conditions, repeats, seed, placebo and previous.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per agent and grader: role, name, n_wanted (cells, or answers to grade) and
+        n_recorded. The other columns are about the calls that are left: n_calls, input_tokens,
+        output_tokens, cost_usd (NaN if unknown; ``note`` gives the reason) and seconds (from the
+        mean of the recorded calls; NaN without any). Tokens and dollars are those of
+        `skillcomp.planning.cost_estimate`, with caching if its price is known; a placebo and a
+        previous version are taken to be as long as the skill.
+    """
+    suites = suites or list(store.suites.values())
+    with store.writer():
+        plan = make_plan(store, suites, agents, **study)
+    for agent in agents:
+        if isinstance(agent, ReplayAgent):
+            agent.require_recorded(store, plan)
+        if budget_usd is not None:
+            require_price(agent)
+    graders = [grader for grader in graders if agent_of(grader)]
+    columns = ["agent", "case_id", "condition", "answer", "seconds"]
+    answers = pd.DataFrame(store.rows("attempts", *columns), columns=columns)
+    replies = pd.DataFrame(store.records("replies"), columns=["grader", "seconds"])
+    seconds = {
+        **answers.groupby("agent")["seconds"].mean(),
+        **replies.groupby("grader")["seconds"].mean(),
+    }
+    asking: list[Any] = [*agents, *map(agent_of, graders)]
+    costs = cost_estimate(
+        suites,
+        store.skills,
+        agents=agents,
+        graders=graders,
+        conditions=study["conditions"],
+        repeats=study["repeats"],
+        attempts=answers,
+        prices=[price for who in asking for price in attribute_of(who, "prices")],
+    )
+    done = Counter[str]()
+    for (name, condition), work in run_works(store)[0].items():
+        done[f"agent {name}"] += len(work.done) * (condition in study["conditions"])
+    for key, work in grade_works(store)[0].items():
+        if key in {(grader.name, grader.version, 1) for grader in graders}:
+            done[f"grader {work.name}"] = len(work.done)
+    free = {agent.name for agent in agents if attribute_of(agent, "is_recording")}
+    rows = []
+    for (role, name), part in costs.groupby(["role", "name"], sort=False):
+        plain, cached = cost_total(part).to_dict("records")
+        n_wanted, n_done = plain["n_calls"], done[f"{role} {name}"]
+        n_left = max(n_wanted - n_done, 0)
+        usd = plain["cost_usd"] if math.isnan(cached["cost_usd"]) else cached["cost_usd"]
+        share = n_left / max(n_wanted, 1)
+        row = {
+            "role": role,
+            "name": name,
+            "n_wanted": n_wanted,
+            "n_recorded": n_done,
+            "n_calls": n_left,
+            "input_tokens": round(plain["input_tokens"] * share),
+            "output_tokens": round(plain["output_tokens"] * share),
+            "cost_usd": usd * share if n_left and name not in free else 0.0,
+            "seconds": math.ceil(n_left / concurrency) * seconds.get(name, math.nan),
+            "note": plain["note"],
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
@@ -614,7 +715,7 @@ class Gradings(Judging):
         problems: Sequence[str] = ()
         if self.agent is not None and "malformed" in statuses:
             problems = grading.problems or ["no reason is known"]
-        last = Reply(error=next((verdict.raw for verdict in grading.verdicts), None))
+        last = Reply(error=next((v.raw for v in grading.verdicts if v.status == "error"), None))
         if grading.replies:  # a grader without an agent has no replies
             last = grading.replies[-1]
         return Ruling(fresh, last, "error" not in statuses, problems, grading.gives_away)

@@ -17,12 +17,14 @@ from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.frames.estimates import ordered
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import JsonObject
-from skillcomp.io.store import RunStore, as_store
+from skillcomp.io.store import RECORDED, RunStore, as_store, replayed_agents
 from skillcomp.live.agents.agent import PAID
-from skillcomp.live.plan import KEY, key_of, own_attempts
+from skillcomp.live.plan import KEY, cases_by_id, key_of, own_attempts
 
 # Matches the parts of a message that differ from try to try: ids, counts and times.
 _NUMBER = re.compile(r"\b[\w-]*\d[\w.:-]*")
+# parts of the name of a model that do not tell which model it is: provider, context and date
+_NOT_MODEL = re.compile(r"^.*/|\[.*|[-@:](\d{8}|\d{4}(-\d\d-\d\d)?|latest)$")
 _COLUMNS = {
     "stage": "str",
     "name": "str",
@@ -71,8 +73,9 @@ def status(store: RunStore) -> pd.DataFrame:
         - models: the models that answered, as the service names them.
         - gold_agreement: agreement with the gold answers in the last grading run; NaN without gold
           answers.
-        - note: text about batches of an earlier version, empty answers and answers that address
-          the grader.
+        - note: text about batches of an earlier version, recorded answers (which a `ReplayAgent`
+          returned), models that answered instead of the one asked for, empty answers and answers
+          that address the grader.
 
     Examples
     --------
@@ -89,7 +92,8 @@ def status(store: RunStore) -> pd.DataFrame:
 class _Work:
     """What one agent or grader did in a stage: the data for one row of `status`.
 
-    A job is a cell, an answer to grade or an ordered pair of answers. `outcomes` holds the jobs of
+    A job is a cell, an answer to grade or an ordered pair of answers. `batches` is a note on
+    batches of an earlier version, or on recorded answers. `outcomes` holds the jobs of
     which a try had the outcome ``ok``, ``not_ok`` or ``failed``.
     """
 
@@ -100,6 +104,7 @@ class _Work:
     n_wanted: int | None = None
     gold_agreement: float | None = None
     batches: str | None = None
+    asked: str | None = None
     n_empty: int = 0
     n_addressing: int = 0
     outcomes: defaultdict[str, set[Any]] = field(default_factory=lambda: defaultdict(set))
@@ -118,11 +123,17 @@ class _Work:
         """The jobs that are not asked again."""
         return self.outcomes["ok"] | self.outcomes["not_ok"]
 
+    @property
+    def other_model(self) -> str | None:
+        """A note on models that answered although the agent asked for another; else None."""
+        others = sorted(name for name in self.models if is_other_model(self.asked or name, name))
+        return f"{' and '.join(others)} answered, not {self.asked} as asked" if others else None
+
     def row(self) -> JsonObject:
         """Return the row; a job counts by its best outcome."""
         n_ok, n_done = len(self.outcomes["ok"]), len(self.done)
         n_failed = len(self.outcomes["failed"] - self.done)
-        notes = [self.batches]
+        notes = [self.batches, self.other_model]
         if self.n_empty:
             notes.append(f"{plural(self.n_empty, 'empty answer')}, graded")
         if self.n_addressing:
@@ -180,11 +191,20 @@ def run_works(store: RunStore) -> _Works:
     for row in store.records("surplus"):
         work_of(row).add(row.get("cost_usd") or 0.0, None)
     notes, _ = uncollected_batches(store, "run")
+    asked = {row["agent"]: row["model"] for row in store.records("agents")}
+    notes |= dict.fromkeys(replayed_agents(store), RECORDED)
     for work in works.values():
-        work.batches = notes.get(work.name)
+        work.batches, work.asked = notes.get(work.name), asked.get(work.name)
     place_of = ordered(sorted({condition for _, condition in works})).index
     pairs = sorted(works, key=lambda pair: (pair[0], place_of(pair[1])))
     return {pair: works[pair] for pair in pairs}, [f for f in failures if f.job not in f.work.done]
+
+
+def unanswered_cases(store: RunStore) -> list[str]:
+    """Return the ids of the cases of the suites that have no answer."""
+    rows = own_attempts(store, "case_id", "status")
+    answered = {row["case_id"] for row in rows if row["status"] in PAID}
+    return [name for name in cases_by_id(store.suites.values()) if name not in answered]
 
 
 def grade_works(store: RunStore) -> _Works:
@@ -325,6 +345,15 @@ def most_frequent(store: RunStore, stage: str, name: str | None = None) -> str:
         return ""
     first = mine.iloc[0]
     return f"; most often ({first['n']} times): {first['reason']}"
+
+
+def is_other_model(asked: str, model: str) -> bool:
+    """Return whether two names are of different models; providers and dates make no difference.
+
+    An alias without digits, such as sonnet, is a part of the name of its model.
+    """
+    first, second = (_NOT_MODEL.sub("", name.lower()) for name in (asked, model))
+    return first != second and (re.search(r"\d", first) is not None or first not in second)
 
 
 def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], float]:

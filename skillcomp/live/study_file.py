@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -472,14 +473,23 @@ class StudyFile(_Mapping):
         return file
 
     def open_store(self) -> RunStore:
-        """Open the store, add the skills that the file lists, and return the store."""
-        store = RunStore(self.store_path)
+        """Open the store; raise if a skill that the file lists is missing."""
         for path in self.skills:
-            store.add_skill(self.file(path, "skills"))
-        return store
+            self.file(path, "skills")
+        return RunStore(self.store_path)
+
+    def copy_in(self, folder: Path) -> StudyFile:
+        """Return the study with a copy of its store in a folder, in which anything can be tried."""
+        copy = self.model_copy(update={"store": folder / "store"})
+        if self.store_path.exists():
+            shutil.copytree(self.store_path, copy.store)
+        copy._outside = True
+        return copy
 
     def open_suites(self, store: RunStore) -> list[Suite] | None:
-        """Add the listed suites to the store and return them; None if the file lists none."""
+        """Add the listed skills and suites to the store; return the suites, None without any."""
+        for path in self.skills:
+            store.add_skill(self.file(path, "skills"))
         suites = [store.add_suite(self.file(path, "suites")) for path in self.suites]
         return suites or None
 

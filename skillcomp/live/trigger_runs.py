@@ -24,6 +24,7 @@ import orjson
 from pydantic import ValidationError
 from tqdm.auto import tqdm
 
+from skillcomp import frames, triggers
 from skillcomp.errors import SkillcompError, StoreError, StudyError, SuiteError, require_known
 from skillcomp.io.files import (
     JsonObject,
@@ -224,7 +225,8 @@ def prepare_run(
     suites = {
         slug: file for slug, file in suite_files.items() if slug in (only_skills or suite_files)
     }
-    cases = _selected_cases(suites, settings.suite, only_cases, max_cases)
+    selected = _selected_cases(suites, settings.suite, only_cases, max_cases)
+    cases = [(slug, case) for slug, case in selected if case.prompt_kind != CONTROL]
     if not cases:
         hint = " --case chooses among those of --suite;" * bool(only_cases)
         hint += " --suite all holds every case." * (settings.suite != "all")
@@ -240,7 +242,7 @@ def prepare_run(
     if settings.rubric_schema and not judged:
         raise StudyError("trigger: --rubric-schema, but no case is judged; --judge judges all.")
     beside = tuple(skill_files if neighbours is None else neighbours)
-    controls: dict[str, str] = {}
+    controls = {case.case_id: slug for slug, case in selected if case.prompt_kind == CONTROL}
     store = RunStore(folder / "store")
     with store.writer():
         try:
@@ -438,7 +440,7 @@ class _CaseAgent:
         passed = await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, {"pass": passed})
         if self._progress:
-            line = _case_line(skill, case, reply, passed)
+            line = case_line(skill, case, reply, passed)
             tqdm.write(redact(line), file=sys.stderr)
         return reply
 
@@ -468,14 +470,14 @@ class _CaseAgent:
         await self._agent.aclose()
 
 
-def _case_line(skill: Skill, case: Case, reply: Reply, passed: bool | None) -> str:
+def case_line(skill: Skill, case: Case, reply: Reply, passed: bool | None) -> str:
     """Return one line on a case that is done: its result, the skills that fired and its time."""
     result = "control" if case.prompt_kind == CONTROL else _WORDS[passed]
     fired = "invocations unknown"
     if reply.invoked is not None:
         fired = f"fired: {', '.join(reply.invoked) or 'none'}"
     parts = [result, fired]
-    parts += [f"{reply.seconds:.0f} s"] if reply.seconds is not None else []
+    parts += [f"{reply.seconds:z.0f} s"] if reply.seconds is not None else []
     parts += [" ".join(reply.error.split())[:200]] if reply.error else []
     return f"{skill.slug}/{case.own_id}: {'; '.join(parts)}"
 
@@ -533,12 +535,12 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
 
     The field ``pass`` of a case is False if a check or the judgement failed, and None (unknown) if
     nothing failed but something is missing: the case was not asked, the infrastructure failed, a
-    check could not be decided, or there is no judgement. If a skill did not fire although a prompt
-    called it by name, ``pass`` is None for all cases of the skill. ``unknown_count`` is the number
-    of cases with None.
+    check could not be decided, or there is no judgement. ``controls`` has the rows of
+    `skillcomp.triggers.controls`. If that finds the instrument dead for a skill, ``pass`` is None
+    for all cases of the skill. ``unknown_count`` is the number of cases with None.
     """
-    controls = [_control_row(folder, slug, case_id) for case_id, slug in plan.controls.items()]
-    dead = [row["skill"] for row in controls if row["works"] is False and row["called"]]
+    controls = _control_rows(folder, plan)
+    dead = [row["offered"] for row in controls if row["dead"]]
     rows = []
     for case_id, skill in plan.cases.items():
         place = case_folder(folder, skill, case_id)
@@ -579,31 +581,25 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
     }
 
 
-def _control_row(folder: Path, slug: str, case_id: str) -> JsonObject:
-    """Return the row of a control prompt; ``fired`` and ``works`` are None if they are unknown."""
-    meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
-    done, called = meta.get("run", {}), case_id.endswith("/control-call")
-    fired = done.get("invoked") if done.get("status") == "ok" else done.get("invoked") or None
-    works = None if fired is None else slug in fired if called else not fired
-    about = {"skill": slug, "called": called, "fired": fired, "works": works}
-    return about | {"notes": done.get("error") or ("" if meta else NOT_ASKED)}
+def _control_rows(folder: Path, plan: TriggerPlan) -> list[JsonObject]:
+    """Return the rows of `triggers.controls`; if it is unknown whether a call fired, say why."""
+    store = RunStore(folder / "store")
+    table = triggers.controls(frames.invocations(store), frames.cases(store))
+    table = table.astype(object).where(table.notna(), None)
+    rows: dict[str, Any] = {row["offered"]: row for row in table.to_dict("records")}
+    for case_id, slug in plan.controls.items():
+        unknown = {"offered": slug, "dead": None, "note": triggers.UNKNOWN_CALL.format(slug)}
+        row = rows.setdefault(slug, unknown)
+        if row["dead"] is None and case_id.endswith("/control-call"):
+            meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
+            reason = "the program does not report it" if meta else NOT_ASKED
+            row["note"] += f" ({meta.get('run', {}).get('error') or reason})"
+    return list(rows.values())
 
 
 def control_lines(summary: JsonObject) -> list[str]:
     """Return a line for each control that did not work or may not have worked."""
-    lines = [
-        f"the instrument is dead for {slug}: an explicit call did not fire it, so its cases say "
-        "nothing about it"
-        for slug in summary["dead"]
-    ]
-    for row in summary["controls"]:
-        if row["works"] is False and not row["called"]:
-            fired = ", ".join(row["fired"])
-            lines.append(f"{fired} fired at a prompt that no skill should answer")
-        elif row["works"] is None and row["called"]:
-            reason = row["notes"] or "the program does not report it"
-            lines.append(f"it is not known whether {row['skill']} can be called: {reason}")
-    return lines
+    return [row["note"] for row in summary["controls"] if row["note"]]
 
 
 def _summary_markdown(summary: JsonObject) -> str:
@@ -651,7 +647,7 @@ def run_state(folder: Path) -> JsonObject:
     who = active_writer(store.path) or _background_process(folder)
     open_ = len(plan.cases) - len(answered) + len(plan.judged) - judged
     names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count", "dead")
-    lines = [line for line in control_lines(summary) if not line.endswith(NOT_ASKED)]
+    lines = [line for line in control_lines(summary) if not line.endswith(f"({NOT_ASKED})")]
     return {
         **{name: summary[name] for name in names},
         "warnings": lines,

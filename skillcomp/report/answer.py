@@ -34,7 +34,7 @@ from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.outcomes import UNANSWERED
 from skillcomp.frames.reference_labels import CALIBRATION, RESULTS, Drawn, compared_rows
-from skillcomp.frames.table_reader import Change, changes_frame
+from skillcomp.frames.table_reader import UNNAMED, Change, changes_frame
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.io.files import read_own
 from skillcomp.io.store import RunStore
@@ -409,7 +409,7 @@ def _answer_on_screens(
 ) -> Answer:
     """Return the answer that the screens give; `reason` states why no conditions are compared."""
     reason = reason.removeprefix("report: ")
-    unnamed = data.verdicts["condition"].eq("unnamed condition").all()
+    unnamed = data.verdicts["condition"].eq(UNNAMED).all()
     why = "no conditions are compared." if unnamed else reason
     estimates.missing["whether a skill helps is not known"] = why
     screens = study_screens(data, estimates, grader, design)

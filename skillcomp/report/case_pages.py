@@ -27,6 +27,7 @@ from skillcomp.frames.estimates import ordered
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.files import replace_file
 from skillcomp.io.redaction import with_fixed_secrets
+from skillcomp.io.store import RECORDED, replayed_agents
 from skillcomp.records import Skill
 from skillcomp.report.default_grader import (
     Study,
@@ -191,6 +192,8 @@ def _read_study(
         order = f"the largest loss of {others} against {main['reference'].iloc[0]} first"
     elif len(rates):
         order = f"those with the {'most failures' if value == 'passed' else 'lowest scores'} first"
+    if not isinstance(study, Frames) and replayed_agents(study):
+        order += f"; {RECORDED}"
     if verdicts.empty and "answers" in absent_texts:
         keys = []  # there are only prompts, as in a study that records only which skills fired
     return _CaseData(

@@ -39,6 +39,7 @@ from skillcomp.frames.probes import probe_rates, probed_checks, probes, untested
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
 from skillcomp.io.store import RunStore
+from skillcomp.live.status import run_works
 from skillcomp.ngrams import Tokenizer
 from skillcomp.report import phrases as say
 from skillcomp.report.answer import ON_FIRST_PAGE, Answer, answer, draw_headline
@@ -73,12 +74,13 @@ _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
 _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
+# verdicts whose cells are enough; the page shows the reason for all others
+_CLEAR = ("teaching", "redundant", "ineffective", "harmful")
 _AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
 _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
 # measure -> row of the table of graders
 _OF_GRADERS = {
     "raw_agreement": "agreement with gold",
-    "cohen_kappa": "kappa",
     "false_passes": "false passes",
     "false_fails": "false fails",
     "naive": "change in checks passed",
@@ -314,6 +316,7 @@ def _write_page(
         figures=figures,
         chapters=chapters,
         lacking=lacking,
+        agents=run_works(study)[0].values() if isinstance(study, RunStore) else (),
     )
     page = out / "index.html"
     # make links to files of the chapters relative to the page
@@ -531,10 +534,12 @@ def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) 
     if len(both) == len(rows):
         others = result.frames.get("placebo")
         for row, (_, of) in zip(rows, both.iterrows(), strict=True):
-            # a caveat is in the sentence and not in the cells
-            doubtful = say.state_of(of) in ("unconfirmed", "helps", "hurts")
-            caveat = doubtful or of.get("overturned", False) or pd.isna(of["estimate"])
-            row |= {"of": of, "placebo": say.matching_row(others, of), "caveat": caveat}
+            is_clear, note = say.state_of(of) in _CLEAR, say.lost(of).strip(" ()")
+            if pd.isna(of["estimate"]) or (is_clear and of.get("overturned", False)):
+                note = row["sentence"]
+            elif not is_clear:
+                note = row["why"]
+            row |= {"of": of, "placebo": say.matching_row(others, of), "note": note}
     folded = [row["sentence"] for row in placebo]
     return {"name": name, "group": result.groups.get(name, ""), "rows": rows, "folded": folded}
 

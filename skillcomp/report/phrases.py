@@ -694,7 +694,7 @@ def settling_sentences(undecided: pd.DataFrame, needed: pd.DataFrame | None) -> 
     n_settled = len(counts) or len(rows)
     settled = f"{'all' if n_settled == n else n_settled} of them" if n > 1 else them
     alone = any(_is_corrected(row) for _, row in undecided.iterrows())
-    text += f"If {it} as {'estimated' if alone else 'observed'}, it takes "
+    text += f"If {it} as estimated, it takes "
     text += f"{count_range(counts) if len(counts) else _TOO_MANY} cases to settle {settled}"
     text += f"{' by the grader alone' if alone else ''}, "
     yield Sentence(f"{text}{_PLAN.format_map(fields_of(rows.iloc[0]))}.")

@@ -66,7 +66,7 @@ _MOST_DRAWN = 6  # A figure shows at most this number of judges.
 _MOST = 12  # A screen shows at most this number of win rates.
 _GOLD = "the labels of gold"  # Gold has this name where it is treated as a grader.
 _CHOICES = ["winner", "winner_position"]
-_HALF_WIDTH = 0.05  # a sentence gives the labels that agreement needs for an interval of this size
+_HALF_WIDTH = 0.05  # of the interval of the agreement for which labels are counted
 # topic -> names of the frames that its sentences are about; * stands for the name of a grader
 _ON_GRADERS = {
     "trust": ("labellers", "agreement", "unusable", "addressing"),
@@ -239,7 +239,7 @@ def _grader_screen(
     texts = _texts_on(frames, _ON_GRADERS, headline)
     if len(set(data.base_names.values())) < 2:  # the sentences on drift compare the versions
         del texts["differences"]
-    texts["gold"] = [_labels_lacking(data, grader), *_labels_needed(rows)]
+    texts["gold"] = _gold_sentences(data, rows, grader)
     texts["limits"] = [*_not_measured(sheet)]
     if len(gold):
         shared = "Errors that the labellers share with a grader are not seen: gold has them too."
@@ -315,26 +315,19 @@ def _changes_against_gold(data: StudyData) -> pd.DataFrame:
     return with_estimate(rows_of(rows, "pass_rate_change"))
 
 
-def _labels_lacking(data: StudyData, grader: str, per_item: int = 1) -> str:
-    """Count the items of a grader without a gold label."""
+def _gold_sentences(
+    data: StudyData, agreement: pd.DataFrame, grader: str, per_item: int = 1
+) -> Iterator[str]:
+    """Count the items of a grader without gold, and the labels that a narrow interval needs."""
     own = data.verdicts[data.verdicts["grader"].eq(grader)]
     labels = data.gold.loc[data.gold["passed"].notna(), ITEM].drop_duplicates()
     n, lacking = len(own) // per_item, (len(own) - len(own[ITEM].merge(labels))) // per_item
     units = f"{n:,} {'items' if per_item == 1 else 'comparisons'} of {grader}"
-    return (
-        f"{lacking:,} of {units} have no gold label." if lacking else f"All {units} have a label."
-    )
-
-
-def _labels_needed(agreement: pd.DataFrame, per_item: int = 1) -> Iterator[str]:
-    """Give the number of labels with which the agreement of each grader is known to 5 points."""
-    raw = with_estimate(rows_of(agreement, "raw_agreement"), "ci_low")
-    needed = [
-        f"{units_needed(interval_of(row), _HALF_WIDTH) / per_item:,.0f} for {row['grader']}"
-        for _, row in raw.iterrows()
-    ]
-    if needed:
-        yield f"Labels for an agreement known to ±5 points: {listing(needed)}."
+    yield f"{lacking:,} of {units} have no gold label." if lacking else f"All {units} have a label."
+    raw = rows_of(agreement[agreement["grader"].eq(grader)], "raw_agreement")
+    for _, row in with_estimate(raw, "ci_low").iterrows():
+        needed = units_needed(interval_of(row), _HALF_WIDTH) / per_item
+        yield f"{grader} needs {needed:,.0f} labels for an agreement within 5 points."
 
 
 # Pairwise studies
@@ -369,7 +362,7 @@ def _pairwise_screen(
     headline = _sentence_on(position, judge, f"Whether {judge} prefers a place is not known.")
     texts = _texts_on(frames | said | {"win_rates": wins}, topics, headline)
     if data.is_of_pairs:
-        texts["gold"] = [_labels_lacking(data, judge, 2), *_labels_needed(agreement, 2)]
+        texts["gold"] = _gold_sentences(data, agreement, judge, per_item=2)
     sheet = frames.get("datasheet of pairs", _NO_SHEET)
     texts["limits"] = [*_limits_of_pairs(data), *_not_measured(sheet)]
     raw = rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")

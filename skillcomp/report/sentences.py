@@ -12,6 +12,7 @@ import pandas as pd
 from skillcomp.errors import FrameError
 from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.reference_labels import ADJUDICATED
+from skillcomp.frames.table_reader import UNNAMED
 from skillcomp.io.study_overview import change_lines
 from skillcomp.report.phrases import (
     RATES,
@@ -350,13 +351,14 @@ def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
 def _words_of(row: Row, rows: Mapping[str, Row]) -> Fields:
     """Return words on a row and its estimates; None for words that are unknown."""
     condition, rate_row = row.get("condition"), rows.get("naive_rate")
-    treated = [treatment(condition)] if isinstance(condition, str) else []
+    is_named = isinstance(condition, str) and condition != UNNAMED
+    treated = [treatment(condition)] if is_named else []
     named = [str(row[key]) for key in columns_of(row, *_SUBJECTS) if pd.notna(row[key])]
     copies = row[columns_of(row, "perturbation")].dropna()
     fixed = re.search("[^;]* was shown first in [^;:]*", str(row.get("note")))
     level = _LEVEL_OF_SCORES if unit_of(row) == "score" else _LEVEL
     gaps = {n: rows[n].get("note") or None for n in ("gap", "gap_pooled") if n in rows}
-    if "dimension=" in str(gaps.get("gap")):  # no case has a dimension
+    if "no case has a dimension" in str(gaps.get("gap")):
         gaps = {}
     return {
         "subject": "".join(f"{called(name)}: " for name in named),
@@ -581,14 +583,11 @@ def _factors_in_words(effects: pd.DataFrame) -> Iterator[str]:
 def _controls_in_words(controls: pd.DataFrame) -> Sentences:
     """Name the skills that did not fire when called, and those that fired when none should."""
     for _, row in controls[controls["note"].ne("")].iterrows():
-        skill = called(row["offered"]) + (f" ({called(row['agent'])})" if "agent" in row else "")
-        text = f"It is not known whether an explicit call fires {skill}."
-        if pd.notna(row["dead"]) and row["dead"]:
-            text = f"The instrument is dead for {skill}: an explicit call did not fire it, so its "
-            text += "cases say nothing about it."
-        elif row["n_false_alarms"]:
-            text = f"{skill} fired at a prompt that no skill should answer."
-        yield Sentence(text, row["offered"])
+        agent = f" ({called(row['agent'])})" if "agent" in row else ""
+        note = row["note"]
+        if not note.startswith(row["offered"]):
+            note = f"{note[0].upper()}{note[1:]}"
+        yield Sentence(f"{note}{agent}.", row["offered"])
 
 
 def _thresholds_in_words(cut: pd.DataFrame) -> Iterator[str]:
@@ -704,12 +703,6 @@ def _draw_of_gold(agreement: pd.DataFrame) -> Iterator[str]:
 
 def _labellers_in_words(labellers: pd.DataFrame) -> Sentences:
     """Describe who labelled, how often labellers disagree, and labels that are not independent."""
-    if len(labellers) and (n := labellers["n_labellers"].iloc[0]) > 1:
-        who = "people" if labellers["labeller_kind"].eq("person").all() else "labellers"
-        n_twice, n_apart = (labellers[name].iloc[0] for name in ("n_twice", "n_apart"))
-        text = f"they disagree on {n_apart:,} of the {n_twice:,} checks that several of them judged"
-        text = text if n_twice else "no check was judged by two of them"
-        yield Sentence(f"Gold is by {n} {who}; {text}.")
     for _, row in labellers.iterrows():
         kind, family = row["labeller_kind"], row["labeller_family"]
         shared = [verb for verb in ("answered", "graded") if row[verb]]
@@ -722,6 +715,12 @@ def _labellers_in_words(labellers: pd.DataFrame) -> Sentences:
         text += ", not by a person" if impersonal else ""
         text += f"; its family also {listing(shared)}" if shared else ""
         yield Sentence(f"{text}.")
+    if len(labellers) and (n := labellers["n_labellers"].iloc[0]) > 1:
+        who = "people" if labellers["labeller_kind"].eq("person").all() else "labellers"
+        n_twice, n_apart = (labellers[name].iloc[0] for name in ("n_twice", "n_apart"))
+        text = f"they disagree on {n_apart:,} of the {n_twice:,} checks that several of them judged"
+        text = text if n_twice else "no check was judged by two of them"
+        yield Sentence(f"Gold is by {n} {who}; {text}.")
 
 
 def _unusable_in_words(unusable: pd.DataFrame) -> Sentences:

@@ -260,6 +260,8 @@ class BaseAgent(Agent):
         The attributes of `Agent`. By default, model and family are None and there are no settings.
     prices : sequence of Price
         Prices to use instead of the list prices.
+    reports_cost : bool
+        Whether a reply can tell its own cost. If not, a study with a budget needs a price.
     is_recording : bool
         Whether the agent replays recorded replies; they cost nothing, so no budget counts them.
     takes_files : bool
@@ -281,6 +283,7 @@ class BaseAgent(Agent):
     family: str | None = None
     settings: str = "{}"
     prices: Sequence[Price] = ()
+    reports_cost: bool = True
     is_recording: bool = False
     takes_files: bool = False
     installs_folders: bool = False

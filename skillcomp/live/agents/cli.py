@@ -243,6 +243,7 @@ class CliAgent(BaseAgent):
                 "in a home of its own; leave CODEX_HOME out of passed=."
             )
         self._kind = kind_of(command) if output == "auto" else output
+        self.reports_cost = self._kind != "codex"
         self.settings = settings_json(
             command=arguments,
             skill_in=self._skill_in,

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import time
 from abc import abstractmethod
 from collections import defaultdict
@@ -19,6 +20,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
+from html import unescape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, get_args
 from weakref import WeakKeyDictionary
@@ -27,7 +29,7 @@ from pydantic import BaseModel, NonNegativeInt
 
 from skillcomp.errors import AgentError, extra_imports, require_known, without_control
 from skillcomp.io.event_streams import ENDED, STOPPED, whole_number
-from skillcomp.io.files import JsonObject
+from skillcomp.io.files import JsonObject, as_object
 from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
@@ -67,6 +69,11 @@ NO_KEY = "no-key"
 _SPENT = ("spend_limit", "insufficient_quota", "billing")
 
 
+# the parts of a page of HTML that are not its text
+_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^<>]*>", re.DOTALL | re.IGNORECASE)
+_MAX_BODY = 50_000  # Number of bytes of a response in which a message is looked for.
+
+
 class UnreadableReplyError(AgentError):
     """The service responded with HTTP status 200, but the response is not a model's answer."""
 
@@ -81,8 +88,24 @@ def error_text(error: BaseException) -> str:
         key = str(sent.get(header, "")).removeprefix("Bearer ")
         if redact(key) == key:
             hide({name: key})
-    text = f"{head}: {getattr(error, 'api_message', None) or error}"
-    return without_control(redacted_start(text, MAX_ERROR))
+    response = getattr(error, "response", None)
+    own = service_message(getattr(response, "content", b""))
+    return without_control(redacted_start(f"{head}: {own or error}", MAX_ERROR))
+
+
+def service_message(body: bytes) -> str:
+    """Return the message in the body of a response: that of a JSON error, or the text of a page.
+
+    It is empty if the body is something else, such as an answer.
+    """
+    text = body[:_MAX_BODY].decode("utf-8", "replace").strip()
+    with suppress(ValueError, RecursionError):
+        fault = as_object(json.loads(text)).get("error")
+        fault = fault.get("message") if isinstance(fault, dict) else fault
+        return fault if isinstance(fault, str) else ""
+    if "{" in text and not text.startswith("<"):
+        return ""
+    return " ".join(unescape(_TAGS.sub(" ", text)).split())
 
 
 def _request_headers(error: BaseException) -> Mapping[str, Any]:
@@ -208,6 +231,7 @@ class ServiceAgent(BaseAgent):
     _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
     _parts: str  # The field of an answer that lists its parts.
+    reports_cost = False
     _key_placeholder = "a key"  # The text that replaces the key of a client.
 
     def __init__(
@@ -342,7 +366,10 @@ class ServiceAgent(BaseAgent):
                 seconds = time.monotonic() - begun
                 reply = failed_reply(error, seconds=seconds, settings=self.settings)
             else:  # the call was paid for, so an unreadable answer is recorded
-                reply = unreadable(error, raw.http_response.content, **about)
+                content = raw.http_response.content
+                if message := service_message(content):
+                    error = UnreadableReplyError(f"the service answered: {message}")
+                reply = unreadable(error, content, **about)
         # a server can return parts of the request, so even a good answer can contain the API key
         return await asyncio.to_thread(redacted_reply, reply)
 
