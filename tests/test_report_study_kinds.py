@@ -120,7 +120,9 @@ def test_versions_drift_missing_verdicts_are_counted_and_names_are_escaped(tmp_p
     texts = list(result.findings["sentence"])
     assert any("(version old) agrees with gold more often than" in text for text in texts)
     assert any(text.startswith("4 of 160 verdicts") for text in texts)
-    assert "No verdict" in result.screens[0].table.cells
+    versions = [f"Prüfer {HOSTILE} (version {name})" for name in ("old", "new")]
+    assert list(result.screens[0].table.cells) == ["Property", *versions, "Cases"]
+    assert "change from the version before" not in set(result.frames["datasheet"]["property"])
     page = write_answer(result, graders(table, grader_version="version"), tmp_path, None, "all")
     for html in (page.read_text("utf-8"), result._repr_html_()):
         assert HOSTILE not in html and "Prüfer &lt;script&gt;" in html
@@ -152,10 +154,49 @@ def test_a_judge_that_prefers_the_first_answer(tmp_path: Path) -> None:
     assert holds(row_of(result.frames["agreement"], measure="raw_agreement"), 0.71)
     headline = result.screens[0].headline
     assert "of 120 pairs; being shown first is worth +" in headline
-    assert "False passes" not in result.screens[0].table.cells
+    assert result.screens[0].table.cells["Property"].tolist() == [
+        "first answer wins",
+        "agreement with gold",
+    ]
     assert headline.endswith(" of 240 comparisons.")
     page = write_answer(result, study, tmp_path, None, "all").read_text("utf-8")
     assert "Does the judge choose the better answer" in page and page.count("<figure") == 1
+
+
+@pytest.mark.parametrize("kind", ["grader", "pairwise"])
+def test_table_figure_and_files_have_the_numbers_of_the_datasheet(
+    kind: str, tmp_path: Path
+) -> None:
+    study = paired(0.3) if kind == "pairwise" else graders(judged(b=(0.3, 0.05), a=(0.1, 0.1)))
+    pairwise = study.pairwise if kind == "pairwise" else None
+    sheet = sc.bias.datasheet(
+        study.verdicts, study.attempts, study.gold, pairwise, cases=study.cases
+    )
+    if kind == "pairwise":  # in pairs, both kinds of errors are 1 minus the agreement
+        sheet = sheet[~sheet["property"].isin(["false passes", "false fails"])]
+    order = ["grader", "property", "estimate", "ci_low", "ci_high", "n", "shown", "note"]
+    sheet = sheet[order].sort_values("grader", kind="stable").reset_index(drop=True)
+    result = answer(study)
+    screen = result.screens[0]
+    assert screen.drawn[order].reset_index(drop=True).equals(sheet)
+    page = write_answer(result, study, tmp_path, None, "all").read_text("utf-8")
+    saved = pd.read_csv(tmp_path / f"00-answer-{kind}-{kind}.csv")
+    assert saved["estimate"].to_numpy() == pytest.approx(sheet["estimate"], nan_ok=True)
+    measured = sheet.dropna(subset="estimate")
+    assert len(screen.table.cells) == measured["property"].nunique()
+    cells = screen.table.cells.set_index("Property")
+    drawn = [x for ax in screen.draw().axes for line in ax.lines for x in line.get_xdata()]
+    for _, row in measured.iterrows():
+        text = cells.at[row["property"], row["grader"]]
+        scale = 1 if row["property"] == "first answer wins" else 100
+        numbers = [float(n.replace("−", "-")) for n in re.findall(r"[−\d.]+", text)]
+        assert numbers == pytest.approx([scale * row[n] for n in order[2:5]], abs=0.5)
+        assert text.endswith(" *") == (row["shown"] is True)
+        assert text.replace(" ", "") in page.replace("\xa0", "").replace(" ", "")
+        assert np.isclose(drawn, row["estimate"] * scale / 100).any()
+    (line,) = (text for text in screen.texts["limits"] if text.startswith("Not measured: "))
+    for name in set(sheet["property"]) - set(measured["property"]):
+        assert name in line
 
 
 def test_copies_at_a_known_rate_are_found_at_that_rate(tmp_path: Path) -> None:

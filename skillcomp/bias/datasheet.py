@@ -31,6 +31,7 @@ from skillcomp.frames.estimates import (
     sorted_by,
     with_adjusted_p,
 )
+from skillcomp.frames.reference_labels import Drawn
 from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import agreement, consistency
 from skillcomp.reliability.grader_drift_and_contrast import drift
@@ -124,6 +125,8 @@ def datasheet(
     *,
     by: By = ("grader",),
     families: Mapping[str, str] | None = None,
+    gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -152,6 +155,9 @@ def datasheet(
         Columns that identify a judge; not ``"grader_version"`` or ``"round"``, which are compared.
     families : mapping of str to str, optional
         The model family of judges and agents by their names, as in :func:`audit`.
+    gold_drawn, drawn_by : str, optional
+        How gold was drawn, as in :func:`skillcomp.reliability.agreement`, for the agreement with
+        gold, false passes and false fails.
     cases : pandas.DataFrame, optional
         A cases frame; linked cases, such as a contrast pair, then form one cluster.
     ci_level : float, default 0.95
@@ -242,7 +248,8 @@ def datasheet(
         n_agents = graded["agent"].nunique()
         graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
     how: Fields = {"by": names, "cases": cases, "ci_level": ci_level}
-    graded, results = _results_of_verdicts(graded, gold, **how)
+    drawn: Fields = {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
+    graded, results = _results_of_verdicts(graded, gold, drawn, **how)
     if len(judged):
         judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
     if attempts is not None:
@@ -297,7 +304,7 @@ def _rows_of_property(
 
 
 def _results_of_verdicts(
-    graded: pd.DataFrame, gold: pd.DataFrame | None, *, by: list[str], **how: Any
+    graded: pd.DataFrame, gold: pd.DataFrame | None, drawn: Fields, *, by: list[str], **how: Any
 ) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
     """Return the verdicts of the newest versions in their first round, and results without texts.
 
@@ -319,9 +326,10 @@ def _results_of_verdicts(
     if len(plain):
         results["consistency"] = consistency(_originals(newest), by=by, **how)
     if len(plain) and gold is not None:
-        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, by=by, **how)
+        drawn = {**drawn, **how}
+        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, by=by, **drawn)
         several = ["condition"] if plain["condition"].nunique() > 1 else []
-        results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*by, *several], **how)
+        results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*by, *several], **drawn)
     return first, results
 
 

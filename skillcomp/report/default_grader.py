@@ -241,6 +241,10 @@ class StudyData:
         Recorded facts on how gold was drawn and how a table was read.
     base_names : mapping of str to str
         The name of each grader without its version.
+    study : skillcomp.RunStore or skillcomp.frames.Frames
+        The study that the frames were read from.
+    round : int
+        The round that is reported.
     tokenizer : callable, str or None
         How texts become tokens; None for the default of the package.
     """
@@ -256,6 +260,8 @@ class StudyData:
     skills: Mapping[str, Any]
     facts: Mapping[str, Any]
     base_names: Mapping[str, str]
+    study: Study
+    round: int
     tokenizer: Tokenizer | None = None
 
     @property
@@ -285,6 +291,18 @@ class StudyData:
         names = self.verdicts["grader"].map(self.base_names)
         parts = dict(iter(self.verdicts.groupby(names, sort=False)))
         return {name: part for name, part in parts.items() if part["grader"].nunique() > 1}
+
+    def verdicts_and_attempts(self) -> list[pd.DataFrame]:
+        """Return verdicts and attempts with copies, for :func:`skillcomp.bias.datasheet`.
+
+        The round that is reported has the number 1, because the first round counts there.
+        """
+        verdicts, attempts = (
+            frame_of(self.study, name, perturbation="all", **how)
+            for name, how in (("verdicts", {"round": "all"}), ("attempts", {}))
+        )
+        rounds = verdicts["round"].replace({self.round: 1, 1: self.round})
+        return [grader_versions(verdicts.assign(round=rounds)), attempts]
 
     def sizes(self) -> dict[str, int]:
         """Count the cases, items, graders, verdicts, gold labels, comparisons and passages."""
@@ -362,7 +380,14 @@ def study_data(study: Study, round: int) -> StudyData:
         verdicts = every[rounds.eq(round)].reset_index(drop=True)
     skills = getattr(study, "skills", {})
     return StudyData(
-        **read, verdicts=verdicts, every=every, skills=skills, facts=facts, base_names=base_names
+        **read,
+        verdicts=verdicts,
+        every=every,
+        skills=skills,
+        facts=facts,
+        base_names=base_names,
+        study=study,
+        round=round,
     )
 
 

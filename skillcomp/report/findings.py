@@ -8,6 +8,7 @@ import pandas as pd
 
 from skillcomp.frames.estimates import columns_of, require_columns
 from skillcomp.report.phrases import (
+    LIMITS,
     Sentence,
     Sentences,
     headline_sentences,
@@ -22,8 +23,7 @@ from skillcomp.report.phrases import (
 from skillcomp.report.sentences import sentences_about
 from skillcomp.stats.repeats import RUNS_DIFFER
 
-_LIMITS = ["estimate", "ci_low", "ci_high"]
-_DECIDED = ["skill", "condition", "rate", "reference_rate", *_LIMITS, "n", "margin", "verdict"]
+_DECIDED = ["skill", "condition", "rate", "reference_rate", *LIMITS, "n", "margin", "verdict"]
 # name of a frame -> the sentence if a study of skills lacks the frame
 _LACKING = {
     "gap": "The cases are not marked as near or far: transfer is not known.",

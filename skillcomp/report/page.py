@@ -56,7 +56,7 @@ from skillcomp.report.default_grader import Study, StudyOrPath, frame_of, opened
 from skillcomp.report.escaped_text import render
 from skillcomp.report.findings import TOPIC_OF, findings
 from skillcomp.report.phrases import listing, main_rows, treatment, unit_of
-from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
+from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, judge_table
 from skillcomp.skillverdicts.decide_and_compare_cases import NAIVE, check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
@@ -78,14 +78,13 @@ _PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _CLEAR = ("teaching", "redundant", "ineffective", "harmful")
 _AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
 _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
-# head of a column -> phrase of its cells
-_OF_GRADERS: dict[str, say.Part] = {
-    "Grader": "{grader}",
-    "Agrees with gold": "{raw_agreement:share}",
-    "False passes": "{false_passes:share}",
-    "False fails": "{false_fails:share}",
-    "Checks passed: change": "{naive:cell}",
-    "corrected": ("{best:cell}", "{plain:cell}"),
+# measure -> row of the table of graders
+_OF_GRADERS = {
+    "raw_agreement": "agreement with gold",
+    "false_passes": "false passes",
+    "false_fails": "false fails",
+    "naive": "change in checks passed",
+    "corrected": "the same, corrected",
 }
 
 
@@ -553,8 +552,15 @@ def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
     corrected = frames.get("corrected", rows[:0])
     if len(corrected) and "agent" not in corrected:
         first = corrected["condition"].eq(corrected["condition"].iloc[0])
-        rows = pd.concat([rows, corrected[first]])
-    return cell_table(rows, _OF_GRADERS, "grader").html() if len(rows) else ""
+        changes = corrected[first & corrected["measure"].str.startswith("delta")]
+        naive = changes["estimator"].eq(NAIVE)
+        kept = changes[naive | changes["recommended"]]
+        rows = pd.concat([rows, kept.assign(measure=naive.map({True: NAIVE, False: "corrected"}))])
+    if rows.empty:
+        return ""
+    rows = rows.assign(property=rows["measure"].map(_OF_GRADERS), n=rows["n_clusters"])
+    names = ["grader", "property", "unit", *say.LIMITS, "ci_level", "n"]
+    return judge_table(rows.dropna(subset="property")[names].assign(shown=None)).html()
 
 
 def _price_table(price: pd.DataFrame) -> str:

@@ -22,7 +22,7 @@ from skillcomp.stats.results import p_value as p_value
 from skillcomp.style import called, quantity
 
 Row: TypeAlias = pd.Series
-_LIMITS = ["estimate", "ci_low", "ci_high"]
+LIMITS = ["estimate", "ci_low", "ci_high"]
 _TREATMENTS = {"skill": "the skill", "placebo": "a placebo", "previous": "the previous version"}
 
 
@@ -156,12 +156,12 @@ def change(row: Row, unit: bool = True) -> str:
 
 def points(row: Row, unit: bool = True) -> str:
     """Format an estimate in percentage points with its interval, such as "+3 points [−2, 8]"."""
-    return change(row[_LIMITS] / 100, unit)
+    return change(row[LIMITS] / 100, unit)
 
 
 def percent(row: Row) -> str:
     """Format a ratio as a change in percent, such as "+104 % [80, 131]"."""
-    text = change(row[_LIMITS] - 1.0)
+    text = change(row[LIMITS] - 1.0)
     return text.replace(" points", " %").replace(" point", " %")
 
 
@@ -297,12 +297,9 @@ _OF_ROWS: dict[str, Callable[[Row], str]] = {
     "lost": lost,
     "cases": on_cases,
     "kappa": coefficient_text,
-    "cell": change_text,
-    "n": lambda row: f"{row['n']:,.0f}",
     "clusters": lambda row: f"{row['n_clusters']:,.0f}",
     "reason": lambda row: reason(row),
     "source": lambda row: _SOURCES.get(str(row.get("estimator")), ""),
-    "rank": lambda row: f"{row['estimate']:.0f} [{row['ci_low']:.0f}, {row['ci_high']:.0f}]",
 }
 _OF_NUMBERS: dict[str, Callable[[Any], str]] = {
     "rate": rate,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -16,19 +17,24 @@ from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
 from skillcomp.overlap.calibrate import COPIES
 from skillcomp.report.default_grader import StudyData, StudyEstimates, first_grader, in_order_of
 from skillcomp.report.phrases import (
-    Part,
-    fields_of,
-    filled,
+    LIMITS,
+    count_range,
     listing,
     reason,
     rows_of,
     share,
     with_estimate,
 )
-from skillcomp.report.sentences import copy_rule, flagged_texts, rows_by_name, sentences_about
+from skillcomp.report.sentences import (
+    copy_rule,
+    flagged_texts,
+    in_its_unit,
+    property_in_words,
+    sentences_about,
+)
 from skillcomp.stats.results import Fields, units_needed
 from skillcomp.style import called
-from skillcomp.table import Table
+from skillcomp.table import Table, table
 
 SKILL_QUESTION = "Does the skill teach the agent, and can the grader be trusted?"
 _SKILL_NEEDS = "answers to the same cases under two conditions, one of them the reference"
@@ -53,21 +59,14 @@ TITLES = {
     "reading": "How the results came about and were read",
 }
 _NO_ROWS = pd.DataFrame(columns=["grader", "measure", "estimate", "ci_low", "n"])
-_MOST = 12  # A figure shows at most this number of graders, and a screen of win rates.
+_NO_SHEET = pd.DataFrame(columns=["grader", "property", "estimate", "ci_low"])
+_IN_SHEET = ["verbosity", "model family"]  # biases of an audit that are rows of a datasheet
+_CHANGE_OF_VERSION = "change from the version before"
+_MOST_DRAWN = 6  # A figure shows at most this number of judges.
+_MOST = 12  # A screen shows at most this number of win rates.
 _GOLD = "the labels of gold"  # Gold has this name where it is treated as a grader.
 _CHOICES = ["winner", "winner_position"]
 _HALF_WIDTH = 0.05  # of the interval of the agreement for which labels are counted
-# measures of the figure on graders, and of the figure on pairs, with their names
-_SHARES = {
-    "raw_agreement": "agreement",
-    "false_passes": "false passes",
-    "false_fails": "false fails",
-}
-_SIDES = {
-    "position_consistency": "the same choice",
-    "position_reversals": "the other choice",
-    "position_tie_differences": "a tie in one order",
-}
 # topic -> names of the frames that its sentences are about; * stands for the name of a grader
 _ON_GRADERS = {
     "trust": ("labellers", "agreement", "unusable", "addressing"),
@@ -82,33 +81,8 @@ _ON_PAIRS = {
     "drift": ("drift of *", "rounds"),
     "differences": ("ranks",),
 }
-# head of a column -> phrase of its cells
-_OF_GOLD = {
-    "Grader": "{grader}",
-    "Agrees with gold": "{raw_agreement:share}",
-    "Kappa": "{cohen_kappa:kappa}",
-}
-_OF_AGREEMENT = _OF_GOLD | {
-    "False passes": "{false_passes:share}",
-    "False fails": "{false_fails:share}",
-    "Items": "{raw_agreement:n}",
-    "Rank": "{agreement_rank:rank}",
-    "No verdict": "{lost:,.0f}",
-}
-_OF_PAIRS = _OF_GOLD | {
-    "Same choice": "{position_consistency:share}",
-    "Shown first": "{position_points:points}",
-    "Ties": "{n_ties:,.0f}",
-    "Pairs": "{n:,.0f}",
-}
-_OF_TEXTS = {
-    "Texts": "{texts}",
-    "Flagged": "{row:share}",
-    "Number": "{n_texts:,.0f}",
-    "Documents": "{n_clusters:,.0f}",
-    "Limit": "at most {limit:rate}",
-    "Kept": "{kept}",
-}
+_OF_TEXTS = ["kind", *LIMITS, "n_texts", "documents", "limit", "keeps_limit"]
+_NO_TABLE = Table(pd.DataFrame(), about="", notes=(), numeric=(), frame=pd.DataFrame())
 
 
 @dataclass(frozen=True)
@@ -164,24 +138,67 @@ class StudyScreen:
         """Return the screen as lines of text."""
         cells = self.table.cells
         rows = ["", *cells.to_string(index=False).split("\n")] if len(cells) else []
+        rows += [self.table.about] if self.table.about else []
         lines = [self.headline, *rows]
         for topic, texts in self.texts.items():
             lines += ["", TITLES[topic], *(f"- {text}" for text in texts)]
         return lines
 
 
-def cell_table(frame: pd.DataFrame, columns: Mapping[str, Part], by: str | None = None) -> Table:
-    """Return a table with one row per group or row of a frame; each cell is a filled phrase."""
-    parts = [part for _, part in frame.groupby(by or frame.index, sort=False)]
-    rows = []
-    for part in parts:
-        fields = fields_of(part.iloc[0], rows_by_name(part))
-        rows.append({head: filled(("", phrase), fields) for head, phrase in columns.items()})
-    cells = pd.DataFrame(rows, columns=list(columns), dtype="str")
-    cells = cells[[name for name in columns if any(cells[name])]]
-    phrases = [columns[str(name)] for name in cells]
-    numeric = tuple(not isinstance(phrase, str) or ":" in phrase for phrase in phrases)
-    return Table(cells, about="", notes=(), numeric=numeric, frame=cells)
+def judge_table(rows: pd.DataFrame) -> Table:
+    """Return a table of judges with one row per property and one column per judge.
+
+    Parameters
+    ----------
+    rows : pandas.DataFrame
+        The result of :func:`skillcomp.bias.datasheet`, or rows of the same kind: the columns before
+        ``property`` identify a judge. Properties that no judge has are left out.
+    """
+    names = list(rows.columns[: rows.columns.get_loc("property")])
+    known = with_estimate(rows)
+    if known.empty:
+        return _NO_TABLE
+    marks = known["shown"].map({True: " *"}).fillna("")
+    texts = pd.Series([re.sub(" points?", "", in_its_unit(row)) for _, row in known.iterrows()])
+    every = rows.assign(
+        judge=[", ".join(map(called, judge)) for judge in rows[names].itertuples(index=False)],
+        property=[property_in_words(row) for _, row in rows.iterrows()],
+        text=texts.set_axis(known.index) + marks,
+    )
+    cells = every.set_index(["property", "judge"])["text"].unstack(sort=False).dropna(how="all")
+    n = every.loc[known.index].groupby("property")["n"].agg(count_range)
+    cells = cells.assign(Cases=n).rename_axis(None, axis="columns").reset_index(names="Property")
+    about = f"{100 * rows['ci_level'].iloc[0]:g} % intervals"
+    about += "; differences in points" if known["unit"].str.endswith("points").any() else ""
+    about += "; n/a: not measured" if cells.isna().any(axis=None) else ""
+    about += "; *: shown to differ from an unbiased judge, p adjusted" if marks.any() else ""
+    numeric = (False, *[True] * (cells.shape[1] - 1))
+    return Table(cells.fillna("n/a"), about=f"{about}.", notes=(), numeric=numeric, frame=rows)
+
+
+def _sheet_on_screen(sheet: pd.DataFrame) -> Fields:
+    """Return the table and the figure of a datasheet."""
+    return {
+        "table": judge_table(sheet),
+        "drawn": sheet if len(with_estimate(sheet)) else sheet[:0],
+        "caption": "Properties of each judge, with the value of a judge without bias.",
+        "draw_rows": _draw_sheet,
+    }
+
+
+def _draw_sheet(sheet: pd.DataFrame) -> Any:
+    judges = sheet.iloc[:, : sheet.columns.get_loc("property")]
+    return plots.datasheet(sheet[sheet.groupby(list(judges), sort=False).ngroup() < _MOST_DRAWN])
+
+
+def _not_measured(sheet: pd.DataFrame) -> Iterator[str]:
+    """List the properties that no judge has."""
+    known = sheet["estimate"].notna().groupby(sheet["property"], sort=False).any()
+    if not known.all():
+        yield (
+            f"Not measured: {listing(known.index[~known])}. The datasheet names the call that "
+            "would measure each."
+        )
 
 
 # Grader studies
@@ -202,7 +219,8 @@ def _grader_screen(
     """Assess the graders of a study by gold, and by comparison with each other."""
     _add_comparisons(data, results, grader)
     verdicts, gold, frames = data.verdicts, data.gold, results.frames
-    how = {"by": ["grader", *data.agents], "cases": data.cases}
+    how: Fields = {"by": ["grader", *data.agents], "cases": data.cases}
+    results.add("datasheet", True, _datasheet, data, **how, **design)
     first = ordered(verdicts["condition"])[0]
     audited = verdicts, data.attempts, gold
     results.add("biases", len(gold), bias.audit, *audited, reference=first, **how)
@@ -215,25 +233,30 @@ def _grader_screen(
         why = results.missing.get("agreement", "there are no gold labels")
         unknown = f"How often the graders err is not known: {why}."
     order = rows_of(rows, "raw_agreement").sort_values("estimate", ascending=False)["grader"]
-    lost = verdicts["passed"].isna().groupby(verdicts["grader"]).sum()
     rows = in_order_of(rows, "grader", order)
-    cells = rows.assign(lost=rows["grader"].map(lost) if lost.any() else None)
-    ranks = rows_of(frames.get("ranks", _NO_ROWS), "agreement_rank")
+    sheet = in_order_of(frames.get("datasheet", _NO_SHEET), "grader", order)
     headline = _sentence_on(rows, grader, unknown)
     texts = _texts_on(frames, _ON_GRADERS, headline)
     if len(set(data.base_names.values())) < 2:  # the sentences on drift compare the versions
         del texts["differences"]
     texts["gold"] = _gold_sentences(data, rows, grader)
-    texts["limits"] = _limits_of_graders(data, frames)
-    return {
-        "headline": headline,
-        "table": cell_table(pd.concat([cells, ranks[: len(rows)]]), _OF_AGREEMENT, "grader"),
-        "texts": texts,
-        "drawn": _drawn(rows[rows["grader"].isin(order.head(_MOST))], _SHARES),
-        "caption": "Agreement of each grader with gold and both kinds of its errors, on items with "
-        "gold.",
-        "draw_rows": partial(_draw_shares, label="Share of the items (95 % CI)"),
-    }
+    texts["limits"] = [*_not_measured(sheet)]
+    if len(gold):
+        shared = "Errors that the labellers share with a grader are not seen: gold has them too."
+        texts["limits"].append(shared)
+    return {"headline": headline, "texts": texts, **_sheet_on_screen(sheet)}
+
+
+def _datasheet(data: StudyData, pairwise: pd.DataFrame | None = None, **how: Any) -> pd.DataFrame:
+    """Return the datasheet of the judges; the sentences on drift compare versions in its place."""
+    verdicts, attempts = data.verdicts_and_attempts()
+    graded = verdicts if pairwise is None or data.is_of_pairs else None
+    labels = None if graded is None or data.labels.empty else data.labels
+    sheet = bias.datasheet(graded, attempts, labels, pairwise, **how)
+    named = [] if pairwise is None else ["false passes", "false fails"]  # these are equal in pairs
+    left_out = sheet["property"].isin(named)
+    left_out |= sheet["property"].eq(_CHANGE_OF_VERSION) & bool(data.versions)
+    return sheet[~left_out].reset_index(drop=True)
 
 
 def _sentence_on(rows: pd.DataFrame, grader: str, unknown: str) -> str:
@@ -246,8 +269,12 @@ def _texts_on(
 ) -> dict[str, Iterable[str]]:
     """Return the sentences on frames by topic; those of the headline and of the table are left out.
 
-    The table of a grader study has the numbers of each grader's agreement.
+    The table has the agreement of each grader, and the effects of length and family.
     """
+    frames = {
+        name: frame[~frame["bias"].isin(_IN_SHEET)] if "bias" in frame else frame
+        for name, frame in frames.items()
+    }
     return {
         topic: [
             one.text
@@ -258,12 +285,6 @@ def _texts_on(
         ]
         for topic, patterns in topics.items()
     }
-
-
-def _drawn(rows: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFrame:
-    """Return the rows of some measures, with the measures named."""
-    rows = rows[rows["measure"].isin(list(names))]
-    return rows.assign(measure=rows["measure"].map(names))
 
 
 def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
@@ -294,10 +315,6 @@ def _changes_against_gold(data: StudyData) -> pd.DataFrame:
     return with_estimate(rows_of(rows, "pass_rate_change"))
 
 
-def _draw_shares(rows: pd.DataFrame, label: str) -> Any:
-    return plots.estimates(rows, y="grader", hue="measure", label=label)
-
-
 def _gold_sentences(
     data: StudyData, agreement: pd.DataFrame, grader: str, per_item: int = 1
 ) -> Iterator[str]:
@@ -313,15 +330,6 @@ def _gold_sentences(
         yield f"{grader} needs {needed:,.0f} labels for an agreement within 5 points."
 
 
-def _limits_of_graders(data: StudyData, frames: Mapping[str, pd.DataFrame]) -> Iterator[str]:
-    if len(data.gold):
-        if data.labels_by_hand["labeller"].nunique() < 2:
-            yield "How far labellers agree with each other is not known: there is one labeller."
-        yield "Errors that the labellers share with a grader are not seen: gold has them too."
-    if not data.versions and "rounds" not in frames:
-        yield "Whether a grader drifts is not known: each has one version and one round."
-
-
 # Pairwise studies
 
 
@@ -333,6 +341,7 @@ def _pairwise_screen(
     graders = list(dict.fromkeys(decided["grader"].dropna()))
     judge = grader if grader in graders else [*graders, ""][0]
     how: Fields = {"by": ["grader"], "cases": data.cases}
+    results.add("datasheet of pairs", True, _datasheet, data, data.pairwise, **how, **design)
     results.add("position", True, bias.position, data.pairwise, **how)
     answers = (data.verdicts, data.attempts, data.gold)
     has_texts = data.is_of_pairs and data.attempts["answer"].notna().any()
@@ -354,25 +363,14 @@ def _pairwise_screen(
     texts = _texts_on(frames | said | {"win_rates": wins}, topics, headline)
     if data.is_of_pairs:
         texts["gold"] = _gold_sentences(data, agreement, judge, per_item=2)
-    texts["limits"] = _limits_of_pairs(data)
+    sheet = frames.get("datasheet of pairs", _NO_SHEET)
+    texts["limits"] = [*_limits_of_pairs(data), *_not_measured(sheet)]
     raw = rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
     # a comparison has two items: "is the first better?" and "is the second better?"
     for _, row in with_estimate(raw.assign(n=raw["n"] / 2)).iterrows():
         agrees = share(row, "comparisons")
         headline = f"{headline.removesuffix('.')}; it agrees with gold in {agrees}."
-    drawn, label = _drawn(position, _SIDES), "Share of the pairs (95 % CI)"
-    caption = "What happens to the choice between two answers when their order is swapped."
-    if drawn.empty and len(wins):
-        drawn = wins.assign(grader=wins["side"] + " against " + wins["opponent"])
-        caption, label = "How often a system is preferred to another.", "Win rate (95 % CI)"
-    return {
-        "headline": headline,
-        "table": cell_table(pd.concat([position, agreement]), _OF_PAIRS, "grader"),
-        "texts": texts,
-        "drawn": drawn,
-        "caption": caption,
-        "draw_rows": partial(_draw_shares, label=label),
-    }
+    return {"headline": headline, "texts": texts, **_sheet_on_screen(sheet)}
 
 
 def _limits_of_pairs(data: StudyData) -> Iterator[str]:
@@ -383,8 +381,6 @@ def _limits_of_pairs(data: StudyData) -> Iterator[str]:
     orders = pairs["order"].dropna().nunique() if "order" in pairs else 0
     if orders < 2:
         yield "Whether a choice holds in the other order is not known: each pair was shown in one."
-    if data.gold.empty and data.is_of_pairs:
-        yield "Which choices are right is not known without gold: a judge can be wrong twice."
 
 
 # Calibration studies
@@ -417,14 +413,14 @@ def _calibration_screen(
         )
     # the row of the chosen length or, if none was chosen, of the estimated length
     lengths = pd.concat([rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
-    rows, known = cut[:0], lengths.dropna(subset="n")
+    shown, known = _NO_TABLE, lengths.dropna(subset="n")
     if known.empty:
         why = results.missing.get("calibration") or "".join(cut.loc[cut["chosen"].eq(True), "note"])
         headline = f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
     else:
         rows = flagged_texts(cut, known.iloc[0])
-        kept = rows["keeps_limit"].map({True: "yes", False: "no"})
-        rows = rows.assign(n=rows["n_texts"], kept=kept)
+        named = rows.rename(columns={"texts": "kind", "n_clusters": "documents"})
+        shown, rows = table(named, columns=_OF_TEXTS), rows.assign(n=rows["n_texts"])
         flags = rows[rows["found"].ne("flagged")]
         parts = [share(row, f"{called(row['texts'])} texts") for _, row in flags.iterrows()]
         rule = f"text counts as a copy if it {copy_rule(known.iloc[0])}"
@@ -435,7 +431,7 @@ def _calibration_screen(
             limits.insert(0, f"{text}{reason(lengths.iloc[0])}.")
     return {
         "headline": headline,
-        "table": cell_table(rows, _OF_TEXTS),
+        "table": shown,
         "texts": {"limits": limits},
         "drawn": cut,
         "caption": "Copies found and texts flagged falsely, by length of the n-gram.",

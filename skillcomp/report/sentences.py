@@ -88,7 +88,11 @@ _PLACE = (
     "is preferred|the answer shown second is preferred|no preference for a place is shown}"
 )
 _IDENTICAL = "; of two identical answers, the one shown first wins {first_wins_if_identical:share}"
-_CHANGES: dict[str, Callable[[Row], str]] = {"percentage points": points, "rate": share}
+_CHANGES: dict[str, Callable[[Row], str]] = {
+    "percentage points": points,
+    "rate": share,
+    "coefficient": coefficient_text,
+}
 _SHOWN = ["shown for", "shown only before p is adjusted, for", "not shown for", "not known for"]
 _DIFFERS = "shown to differ from an unbiased judge"
 _OF_JUDGES = (_DIFFERS, f"not {_DIFFERS}", "measured", "not measured")
@@ -412,7 +416,7 @@ def _sorted_by_shown(
         elif row["ci_low"] > 0 or row["ci_high"] < 0:
             start = _SHOWN[1]
             start = direction(row, "shown for", "shown for", start)
-            text += f" ({_CHANGES.get(row['unit'], change)(row)})"
+            text += f" ({in_its_unit(row)})"
         texts.setdefault(start, []).append(text)
     if len(others := texts.get("not shown for", [])) > _MOST_NAMES:
         texts["not shown for"] = [
@@ -494,17 +498,26 @@ def _datasheet_in_words(sheet: pd.DataFrame) -> Sentences:
     for keys, part in parts_by(sheet, *sheet.columns[: sheet.columns.get_loc("property")]):
         texts: dict[str, list[str]] = {start: [] for start in _OF_JUDGES}
         for _, row in part.iterrows():
-            text, start = str(row["property"]), _OF_JUDGES[3]
-            if isinstance(row["condition"], str):
-                text += f" under {called(row['condition'])}"
+            text, start = property_in_words(row), _OF_JUDGES[3]
             if has_estimate(row):
-                text += f" ({_CHANGES.get(row['unit'], change)(row)})"
+                text += f" ({in_its_unit(row)})"
                 start = _OF_JUDGES[2 if pd.isna(row["shown"]) else 1 - row["shown"]]
             texts[start].append(text)
         who = ", ".join(map(called, keys)) or "The judge"
         for start, named in texts.items():
             if named:
                 yield Sentence(f"{who}, {start}: {listing(named)}.", keys[0] if keys else None)
+
+
+def property_in_words(row: Row) -> str:
+    """Name a property of a judge, such as "false passes under skill"."""
+    under = f" under {called(row['condition'])}" if isinstance(row.get("condition"), str) else ""
+    return f"{row['property']}{under}"
+
+
+def in_its_unit(row: Row) -> str:
+    """Format an estimate with its interval: a rate, a coefficient, or a difference in points."""
+    return _CHANGES.get(row["unit"], change)(row)
 
 
 def _effect_in_words(row: Row, of_grader: bool = True) -> str:
