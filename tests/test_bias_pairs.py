@@ -103,7 +103,7 @@ def test_verdicts_on_pairs_are_never_read_as_single_answers() -> None:
     made = read(pairs_of(np.random.default_rng(3), 30))
     with pytest.raises(FrameError, match=r"60 verdicts compare two answers.*pairwise=made\.pairw"):
         sc.bias.audit(made.verdicts, made.attempts, made.gold)
-    assert set(audited(made)["measure"]) == {"position_points", "pair_effect_points"}
+    assert set(audited(made)["measure"]) == {"pair_effect_points"}
 
 
 def identical(n: int, first: float) -> pd.DataFrame:

@@ -333,7 +333,7 @@ def test_features_of_an_answer_by_hand() -> None:
     assert sc.bias.features(attempts(None)).iloc[0].drop("attempt_id").isna().all()
 
 
-def test_a_grader_that_agrees_with_the_user_shows_framing_in_the_audit() -> None:
+def test_a_grader_that_agrees_with_the_user_shows_framing() -> None:
     made = simulated.study(n_skills=2, n_cases=20, n_repeats=1, delta=0.1, seed=4)
     answered = made.attempts.assign(answer="The mark is read at high water.")
     rng = np.random.default_rng(2)
@@ -355,10 +355,9 @@ def test_a_grader_that_agrees_with_the_user_shows_framing_in_the_audit() -> None
             ).drop(columns="copy_id")
         )
         copies.append(copy)
-    found = sc.bias.audit(pd.concat(verdicts), pd.concat(copies), made.gold)
-    framing = found[found["bias"].eq("framing")].set_index("per")
-    assert framing.at["copy with a remark of a pleased user", "ci_low"] > 0
-    assert framing.at["copy with a remark of a displeased user", "ci_high"] < 0
+    framing = sc.bias.perturbed(pd.concat(verdicts), pd.concat(copies))
+    framing = framing.set_index("perturbation")
+    assert framing.at["approve", "ci_low"] > 0 > framing.at["disapprove", "ci_high"]
 
 
 def test_identical_copies_show_repeats_and_lists_a_bias() -> None:
@@ -375,8 +374,3 @@ def test_identical_copies_show_repeats_and_lists_a_bias() -> None:
     graded, every = pd.concat(verdicts), pd.concat(copies)
     found = sc.bias.perturbed(graded, every).set_index("perturbation")
     assert found.at["identical", "estimate"] == 0 < found.at["bullets", "ci_low"]
-    audit = sc.bias.audit(graded, every, made.gold)
-    rows = audit[audit["measure"].eq("perturbation_points")]
-    assert rows[["bias", "per"]].to_numpy().tolist() == [
-        ["polish: lists", "copy with one sentence an item"]
-    ]

@@ -238,7 +238,7 @@ def test_the_worked_example_of_the_report_covers_every_dimension_and_passes_chec
     assert len(checks) == 45  # section 7.10
 
 
-def test_a_replayed_grader_that_agrees_with_the_user_is_named_by_the_audit(tmp_path) -> None:
+def test_a_replayed_grader_that_agrees_with_the_user_is_named_by_its_copies(tmp_path) -> None:
     recorded = sc.datasets.load("worked_example")
     store = shutil.copytree(recorded.path, tmp_path / "again")
     (store / "verdicts.jsonl").unlink()
@@ -251,9 +251,9 @@ def test_a_replayed_grader_that_agrees_with_the_user_is_named_by_the_audit(tmp_p
     assert len(plain) == 90 and right["passed_x"].eq(right["passed_y"]).all()
     framed = verdicts["attempt_id"].str.endswith("/approve")
     assert verdicts.loc[framed, "passed"].all()
-    audit = sc.bias.audit(verdicts, attempts, sc.frames.gold(recorded), by=["grader"])
-    pleased, displeased = audit[audit["bias"].eq("framing")].to_dict("records")
-    assert pleased["per"].endswith("a pleased user") and pleased["ci_low"] > 0
+    framing = sc.bias.perturbed(verdicts, attempts, by=["grader"])
+    pleased, displeased = framing.to_dict("records")
+    assert pleased["perturbation"] == "approve" and pleased["ci_low"] > 0
     assert displeased["estimate"] < displeased["ci_high"] < 0
 
 

@@ -11,19 +11,15 @@ import pandas as pd
 
 from skillcomp.bias.features_and_perturbations import (
     ANSWER,
-    COPY_COUNTS,
     POINTS,
     checked_verdicts,
-    compared,
     feature_effect,
     known_attempts,
     labelled_verdicts,
     leniency,
-    not_identified,
-    paired_verdicts,
     sides_of_pairs,
 )
-from skillcomp.bias.position_and_win_rates import first_win_rows, first_wins, position_intervals
+from skillcomp.bias.position_and_win_rates import first_win_rows
 from skillcomp.contrast import Bounds, ends_of
 from skillcomp.errors import FrameError, plural, require_known, require_type
 from skillcomp.frames.check import check
@@ -71,19 +67,9 @@ _PREFERRED = {
     "polish: lists": "the answer with a list",
     "polish: sentences": "the answer with the longer sentences",
 }
-_COPIES = {  # for each perturbation, the bias that it tests, and a description of the copy
-    "pad": ("verbosity", "copy padded with filler"),
-    "hedge": ("hedging", "copy with hedges added"),
-    "confident": ("hedging", "copy with assurances added"),
-    "approve": ("framing", "copy with a remark of a pleased user"),
-    "disapprove": ("framing", "copy with a remark of a displeased user"),
-    "reorder": ("order in the answer", "copy with list items or paragraphs in another order"),
-    "bullets": ("polish: lists", "copy with one sentence an item"),
-}
 _EFFECT = ("effect_points", "effect_score")  # the measure for verdicts and for scores
 _IN_POINTS = ("estimate", "ci_low", "ci_high", "se")
 _STRATA = {"all": None, "gold pass": 1.0, "gold fail": 0.0}
-_POSITION = ("position", "answer shown first against second")
 
 
 def audit(
@@ -106,15 +92,15 @@ def audit(
     Parameters
     ----------
     verdicts : pandas.DataFrame
-        A verdicts frame. If it has verdicts on perturbed copies (read with ``perturbation="all"``),
-        the result has paired tests of copies against originals.
+        A verdicts frame. Verdicts on perturbed copies are left out; :func:`perturbed` compares
+        them with their originals.
     attempts : pandas.DataFrame
-        The attempts of the verdicts, including copies.
+        The attempts of the verdicts.
     gold : pandas.DataFrame
         A gold frame. If a verdict has several labels, the adjudicated label is used. Without an
         adjudicated label, the label on which all labellers agree is used. The note of an estimate
         states how many labels of its group are of each kind. If gold is empty, only the rows of
-        copies and of position have estimates.
+        pairs have estimates.
     by : str or sequence of str, default ()
         Columns to group by, such as ``"grader"``, in addition to ``perturbation``.
     value : {"passed", "score"}, default "passed"
@@ -122,8 +108,8 @@ def audit(
     bounds : tuple of float, optional
         Lowest and highest possible score, such as ``(1, 5)``.
     pairwise : pandas.DataFrame, optional
-        A pairwise frame, as in :func:`position`, for the position bias and for the effects of
-        features on the choice between two answers. Its graders have separate rows. Verdicts of
+        A pairwise frame, as in :func:`position`, for the effects of features on the choice
+        between two answers. Its graders have separate rows. Verdicts of
         :func:`skillcomp.from_frame` on such pairs count once, as pairs.
     families : mapping of str to str, optional
         The model family of graders and agents by their names, such as ``{"judge": "a", "m1": "a",
@@ -145,28 +131,22 @@ def audit(
         Per ``by``, one or several rows per bias:
 
         - bias: ``verbosity``, ``hedging``, ``model family``, ``condition leniency``,
-          ``order in the batch``, ``position``, ``polish: lists`` or ``polish: sentences``; also
-          ``order in the answer`` and ``framing`` if such copies were graded. Identical copies
-          test no bias and have no row; see :func:`perturbed`.
+          ``order in the batch``, ``polish: lists`` or ``polish: sentences``.
         - condition: the condition that is compared with the reference. Only for leniency.
         - stratum: ``all``. For leniency also ``gold pass`` and ``gold fail``: the effect among
           checks that pass or that fail by gold.
         - the estimates columns. The measure is ``effect_points`` (average marginal effect on the
-          pass rate given gold), ``perturbation_points`` (copy minus original),
-          ``position_points`` or, in pairs, ``pair_effect_points`` (given the gold winner) and,
+          pass rate given gold) or, in pairs, ``pair_effect_points`` (given the gold winner) and,
           without gold, ``pair_preference_points``, which is no bias: the better answer may be the
           longer one. For scores it is ``effect_score``, in the unit of the scores; other estimates
-          are in percentage points. They are positive if the feature makes a PASS (for position, a
+          are in percentage points. They are positive if the feature makes a PASS (in pairs, a
           win) more likely, or the score higher. An effect that the data do not identify is NaN,
-          with a note that begins "not identified". ``n`` counts verdicts, pairs or, in tests with
-          copies, cases.
+          with a note that begins "not identified". ``n`` counts verdicts or pairs.
         - p_adjusted: the p-value adjusted by Holm over all rows of the same measure and stratum,
           except those of a placebo.
         - per: what one unit of the feature means.
         - n_empty_strata: the number of combinations of skill and gold label that lack answers
           under one of the two conditions. Only for leniency.
-        - n_to_pass, n_to_fail: only for copies, as in :func:`perturbed`.
-        - n_dropped: for copies as in :func:`perturbed`, for position as in :func:`position`.
 
     Raises
     ------
@@ -192,10 +172,10 @@ def audit(
 
     ``effect_points`` is the slope of a linear probability model of the verdict. The model has an
     intercept for each combination of skill, condition and gold label, and the slope is adjusted for
-    the other features. For scores, gold is one of the other features, with one slope, and copies
-    are not compared. The model for leniency has an intercept for each combination of skill and
-    gold label. Its slope is not adjusted for other features, because leniency distorts a delta,
-    whatever the cause of the leniency.
+    the other features. For scores, gold is one of the other features, with one slope. The model for
+    leniency has an intercept for each combination of skill and gold label. Its slope is not
+    adjusted for other features, because leniency distorts a delta, whatever the cause of the
+    leniency.
 
     Cases are clusters. Leniency, model family and lists compare two groups of answers and have the
     interval of :func:`skillcomp.stats.gaps.bounded_slope`. Other features have the t interval of
@@ -246,18 +226,16 @@ def audit(
         labels = reference_labels(gold, what)
     graded = graded.reset_index(drop=True).assign(_group=group_codes(graded, names)[0])
     labelled = labelled_verdicts(graded, every, labels)
-    copies = paired_verdicts(graded, every, what)
-    copies = copies[copies["perturbation"].ne("identical")].reset_index(drop=True)
-    labelled_of, copies_of = (f.groupby("_group").indices for f in (labelled, copies))
+    labelled_of = labelled.groupby("_group").indices
     items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
     shared = [name for name in names if name in ("grader", "skill")]
-    judged = sides = None
+    sides = None
     if pairwise is not None:
         long = first_win_rows(pairwise, by=shared, cases=cases)
         known_attempts(long[["first", "second"]].melt(value_name="attempt_id"), every, what)
-        judged, sides = first_wins(long, shared), sides_of_pairs(long, every, shared)
+        sides = sides_of_pairs(long, every, shared)
     rows = []
-    for values, part in groups(graded, names) if len(graded) or judged is None else ():
+    for values, part in groups(graded, names) if len(graded) or sides is None else ():
         number = part["_group"].iloc[0] if len(part) else -1
         frame = labelled.iloc[labelled_of.get(number, [])]
         effects = _feature_rows(frame, ci_level, is_score)
@@ -274,18 +252,13 @@ def audit(
             if is_score:
                 effect |= {n: effect[n] * (highest - lowest) / POINTS for n in _IN_POINTS}
             rows.append(effect | {"note": join_notes(effect["note"], *notes)} | values)
-        pairs = copies.iloc[[] if is_score else copies_of.get(number, [])]
-        for kind, copied in groups(pairs, ["perturbation"]):
-            bias, per = _COPIES.get(kind["perturbation"], (kind["perturbation"], ""))
-            about = _bias_columns(bias, per or f"copy: {bias}")
-            rows.append(compared(copied, ci_level) | about | values)
         of_group = {name: values[name] for name in shared}
-        rows += [r | values for r in _pair_rows(judged, sides, of_group, ci_level)]
-    for values, _ in groups(judged, shared) if judged is not None else ():
+        rows += [r | values for r in _pair_rows(sides, of_group, ci_level)]
+    for values, _ in groups(sides, shared) if sides is not None else ():
         if rows_of_group(graded, values).empty:
-            found = _pair_rows(judged, sides, values, ci_level)
+            found = _pair_rows(sides, values, ci_level)
             rows += [dict.fromkeys(names) | r | values for r in found]
-    extra = ["per", "n_empty_strata", *COPY_COUNTS]
+    extra = ["per", "n_empty_strata"]
     return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
 
 
@@ -371,11 +344,9 @@ def _leniency_rows(
     return rows
 
 
-def _pair_rows(
-    pairs: pd.DataFrame | None, sides: pd.DataFrame | None, values: Fields, ci_level: float
-) -> list[Fields]:
-    """Return the rows of position and of each feature of pairs; None means no judgements."""
-    rows = [_position_row(pairs, values, ci_level)]
+def _pair_rows(sides: pd.DataFrame | None, values: Fields, ci_level: float) -> list[Fields]:
+    """Return the row of each feature of pairs; None means no judgements."""
+    rows: list[Fields] = []
     if sides is None or (sides := rows_of_group(sides, values)).empty:
         return rows
     has_gold = sides["gold"].notna()
@@ -394,18 +365,3 @@ def _pair_rows(
             effect = effect.with_note(said)
         rows.append(row(measure, effect) | _bias_columns(bias, per))
     return rows
-
-
-def _position_row(pairs: pd.DataFrame | None, values: Fields, ci_level: float) -> Fields:
-    """Estimate the position bias of the pairs with these values; None means no judgements."""
-    reason = "no pairwise judgements were given"
-    if pairs is not None:
-        pairs = rows_of_group(pairs, values)
-        reason = "no pairwise judgements of this group"
-    if pairs is None or pairs.empty:
-        effect = row("position_points", not_identified(reason, ci_level))
-    else:
-        intervals, counts = position_intervals(pairs, ci_level)
-        n_dropped = counts["n_dropped"]
-        effect = row("position_points", intervals["position_points"], n_dropped=n_dropped)
-    return effect | _bias_columns(*_POSITION)

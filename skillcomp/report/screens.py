@@ -378,9 +378,6 @@ def _limits_of_pairs(data: StudyData) -> Iterator[str]:
     lacking = int(pairs["winner"].isna().sum()) if "winner" in pairs else 0
     if lacking:
         yield f"{lacking:,} of {len(pairs):,} comparisons have no verdict and are left out."
-    orders = pairs["order"].dropna().nunique() if "order" in pairs else 0
-    if orders < 2:
-        yield "Whether a choice holds in the other order is not known: each pair was shown in one."
 
 
 # Calibration studies
