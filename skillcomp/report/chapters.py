@@ -256,14 +256,19 @@ def _parts_of_outputs(cell: nbformat.NotebookNode, out: Path) -> Iterable[Markup
             nothing = Markup("<p class='note'>Not drawn, for want of data: {}</p>")
             yield nothing.format(drawn.caption) if drawn.empty else drawn
         elif html := shown_output(output):
-            yield html
+            # each paragraph is a part, because the page may have its sentence already
+            paragraphs = re.split(r"(?<=</p>)\s+", html.strip()) if html[:3] == "<p>" else [html]
+            yield from map(Markup, paragraphs)
 
 
 def shown_output(output: nbformat.NotebookNode) -> Markup | None:
-    """Return a text or table as sanitised HTML; None for errors, scripts and widgets."""
+    """Return a text, a table or an error's message as sanitised HTML; None for widgets, scripts."""
+    if output.output_type == "error":  # `execute` keeps errors of missing data alone
+        return Markup("<p>{}{}</p>").format(NOT_SHOWN, output.evalue)
     if output.output_type == "stream":
-        text = str(output.text)
-        return Markup("<pre>{}</pre>").format(text) if output.name == "stdout" else None
+        text = str(output.text).strip("\n")
+        lines = Markup("<pre>{}</pre>" if "\n" in text else "<p>{}</p>")
+        return lines.format(text) if output.name == "stdout" else None
     data = output.get("data", {})
     if {"application/javascript", "application/vnd.jupyter.widget-view+json"} & set(data):
         return None

@@ -51,12 +51,13 @@ from skillcomp.report.chapters import (
     figure_of,
     find_notebooks,
 )
-from skillcomp.report.default_grader import Study, StudyOrPath, frame_of, opened
 from skillcomp.report.escaped_text import render
-from skillcomp.report.findings import TOPIC_OF, findings
+from skillcomp.report.methods import PACKAGES, methods
 from skillcomp.report.phrases import listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, cell_table
 from skillcomp.report.sentences import sentences
+from skillcomp.report.study_data import Study, StudyOrPath, frame_of, opened
+from skillcomp.report.study_sentences import TOPIC_OF, findings
 from skillcomp.skillverdicts.decide_and_compare_cases import NAIVE, check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
@@ -73,7 +74,6 @@ _NOT_TEXT = re.compile(r"(<(?:pre|code|style|svg)\b.*?</(?:pre|code|style|svg)>|
 _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
-_PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 _AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
 _PER = {"attempt": "an attempt", "pass": "a pass", "added_pass": "a further pass"}
 # head of a column -> phrase of its cells
@@ -509,16 +509,6 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
     return ARCHIVE
 
 
-def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[str, str]]:
-    """Return pairs of name and value: versions, hash of the study, seeds and methods."""
-    rows = {"Study, sha256": fingerprint, "Python": python_version()}
-    rows |= {"skillcomp": skillcomp.__version__, **{name: version(name) for name in _PACKAGES}}
-    if methods:
-        seeds = {seed for name in methods for seed in re.findall(r"seed (\d+)", name)}
-        rows["Seeds"] = ", ".join(sorted(seeds)) or "no resampling behind these numbers"
-    return [*rows.items(), *(("Method", name) for name in methods)]
-
-
 def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) -> Fields:
     """Return what the page shows on a skill; the sentences on its placebo are folded."""
     skill, condition, placebo = (
@@ -587,9 +577,10 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     """Return the variables of the template of the first page."""
     rows: list[Any] = result.findings.to_dict("records")
     estimates = result.frames
-    with_method = [frame for frame in estimates.values() if "method" in frame]
-    methods = dict.fromkeys(str(m) for frame in with_method for m in frame["method"].dropna())
-    adaptive = any(name.startswith("adaptive") for name in methods)
+    paragraph = methods(
+        *(frame for frame in estimates.values() if {"measure", "method"} <= {*frame})
+    )
+    versions = {name: version(name) for name in ("skillcomp", *PACKAGES, "matplotlib", "seaborn")}
     topics = defaultdict[str, list[Fields]](list)  # the template asks for any topic
     signs = style.VERDICT_SIGNS if "agreement" in estimates else _UNCHECKED_SIGNS
     for row in rows:
@@ -645,6 +636,8 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         "level": style.quantity if is_score else say.rate,
         "problem": problem,
         "first": ON_FIRST_PAGE,
-        "adaptive": adaptive,
-        "provenance": [*_provenance_rows(methods, fingerprint), ("Sentences, sha256", digest)],
+        "adaptive": "adaptive" in paragraph,
+        "methods": paragraph,
+        "provenance": {"Study, sha256": fingerprint, "Sentences, sha256": digest}
+        | {"Python": python_version(), **versions},
     }

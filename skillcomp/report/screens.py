@@ -13,8 +13,8 @@ import pandas as pd
 from skillcomp import bias, correction, overlap, plots, reliability, style
 from skillcomp.frames.estimates import interval_of, ordered
 from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
+from skillcomp.frames.study_defaults import first_grader
 from skillcomp.overlap.calibrate import COPIES
-from skillcomp.report.default_grader import StudyData, StudyEstimates, first_grader, in_order_of
 from skillcomp.report.phrases import (
     Part,
     fields_of,
@@ -26,6 +26,7 @@ from skillcomp.report.phrases import (
     with_estimate,
 )
 from skillcomp.report.sentences import copy_rule, flagged_texts, rows_by_name, sentences_about
+from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
 from skillcomp.stats.results import Fields, units_needed
 from skillcomp.style import called
 from skillcomp.table import Table
@@ -142,7 +143,7 @@ class StudyScreen:
 
     @property
     def findings(self) -> pd.DataFrame:
-        """The sentences, in the columns of :func:`skillcomp.report.findings`."""
+        """The sentences, in the columns of :func:`~skillcomp.report.study_sentences.findings`."""
         every = {"summary": [self.headline], **self.texts}
         rows = [(topic, text) for topic, texts in every.items() for text in texts]
         frame = pd.DataFrame(rows, columns=["topic", "sentence"]).astype("str")
