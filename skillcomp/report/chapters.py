@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
@@ -191,9 +191,8 @@ def chapter_of(
     path: Path,
     out: Path,
     stopped: str = "",
-    on_page: Collection[str] = (),
 ) -> Chapter:
-    """Make a chapter from an executed notebook, without sentences that the page already has."""
+    """Make a chapter from an executed notebook."""
     blank_explorers(notebook)
     sections = [_Section()]
     messages: list[str] = []
@@ -218,14 +217,8 @@ def chapter_of(
             section = sections[-1]
             code = Markup("<pre class='code'><code>{}</code></pre>").format(cell.source)
             parts = list(_parts_of_outputs(cell, out))
-            texts = ["" if isinstance(part, Figure) else part.striptags() for part in parts]
-            messages += texts
-            own = [
-                part
-                for part, text in zip(parts, texts, strict=True)
-                if not (text and any(sentence.startswith(text) for sentence in on_page))
-            ]
-            (section.shown if section.heading else section.folded).extend([code, *own])
+            messages += ["" if isinstance(part, Figure) else part.striptags() for part in parts]
+            (section.shown if section.heading else section.folded).extend([code, *parts])
     number, lacking = path.stem.split("-")[0], ""
     if messages and all(text.startswith(NOT_SHOWN) for text in messages):
         lacking = messages[0].removeprefix(NOT_SHOWN)
@@ -256,9 +249,7 @@ def _parts_of_outputs(cell: nbformat.NotebookNode, out: Path) -> Iterable[Markup
             nothing = Markup("<p class='note'>Not drawn, for want of data: {}</p>")
             yield nothing.format(drawn.caption) if drawn.empty else drawn
         elif html := shown_output(output):
-            # each paragraph is a part, because the page may have its sentence already
-            paragraphs = re.split(r"(?<=</p>)\s+", html.strip()) if html[:3] == "<p>" else [html]
-            yield from map(Markup, paragraphs)
+            yield html
 
 
 def shown_output(output: nbformat.NotebookNode) -> Markup | None:

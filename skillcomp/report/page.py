@@ -221,8 +221,7 @@ def build(
         for path, names in defaults.items():
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
         parts = _cases_and_figures(study, out, result, reference, how["round"], checks)
-    sentences = list(result.findings["sentence"])
-    chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
+    chapters = [chapter_of(books[p][0], p, out, books[p][1]) for p in defaults]
     page = _write_page(
         study, name, out, result, **parts, chapters=chapters, problem=problem, lacking=lacking
     )
