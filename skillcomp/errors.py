@@ -43,6 +43,10 @@ class SkillcompError(Exception):
     def __init__(self, message: object = "") -> None:
         super().__init__(screenful(str(message)))
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows in place of a traceback: the message."""
+        return [str(self)]
+
 
 class SkillError(SkillcompError):
     """A SKILL.md cannot be read, or a required part of it is missing."""

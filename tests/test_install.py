@@ -160,7 +160,6 @@ MISSING = {
     "sc.explore.verdicts": "lab",
     "sc.explore.study": "lab",
     "sc.explore.threshold": "lab",
-    "sc.report.section": "lab",
     "sc.report.build('study/recorded', 'p')": "lab",
     "command('report', '--notebook', '02')": "lab",
     "sc.CliAgent": "live",

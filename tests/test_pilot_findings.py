@@ -15,7 +15,7 @@ def shown_in(stem: str) -> str:
     """Return the texts that the stored outputs of a chapter show."""
     (path,) = (ROOT / "notebooks").glob(f"{stem}-*.ipynb")
     outputs = [o for cell in nbformat.read(path, 4).cells for o in cell.get("outputs", [])]
-    data = [output.get("data", {}) for output in outputs]
+    data = [output.get("data", {"text/plain": output.get("text", "")}) for output in outputs]
     texts = [d.get("text/markdown", d.get("text/plain", "")) for d in data]
     return "\n".join(texts).replace("\\", "")
 

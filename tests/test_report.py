@@ -131,9 +131,11 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Chapters:
         new_markdown_cell("# Is it corrected?\n\nThis chapter corrects."),
         PARAMETERS,
         new_code_cell(
-            "import pandas as pd, skillcomp as sc\nwith sc.report.section():\n"
-            "    sc.report.section_rows(pd.DataFrame(), 'there is no gold.')"
+            "import skillcomp as sc\nraise sc.errors.StudyError('there is no gold.')",
+            metadata={"tags": ["raises-exception"]},
         ),
+        new_code_cell("raise sc.errors.FrameError('and no <b>case</b>.')"),
+        new_code_cell("print('not reached')"),
     )
     how = {"notebooks": [hostile, fails, lacks], "parameters": {"GRADER": "g1", "ROUND": None}}
     with pytest.raises(StudyError) as raised:
@@ -403,19 +405,15 @@ def test_widgets_method_and_long_tables_are_not_shown_at_once(tmp_path: Path) ->
         new_code_cell("rows", outputs=[html_output("<table>" + 9 * "<tr><td>1" + "</table>")]),
         new_markdown_cell("## Read\n\nIn JupyterLab, click."),
         new_code_cell("sc.explore.study(own)", outputs=[html_output("<b>widget</b>")]),
-        new_code_cell("again", outputs=[html_output("<b>tea teaches</b>")]),
         new_markdown_cell("## Method\n\nHow."),
     ]
     path = Path("03-x.ipynb")
-    made = chapter_of(
-        new_notebook(cells=cells), path, tmp_path, on_page=["tea teaches: by 20 points"]
-    )
+    made = chapter_of(new_notebook(cells=cells), path, tmp_path)
     _, lead, results, method = made.sections
     assert "Lead." in lead.shown[0] and "Details." in lead.folded[0]
     assert "First." in results.shown[0] and "a constant" in results.folded[0]
     assert "<details><summary>Table of 8 rows" in render("section-text", section=results)
     assert "JupyterLab" not in str(made) and "widget" not in str(made)
-    assert "<b>" not in str(results.shown)
     assert (method.heading, method.shown, method.fold) == ("", [], "Method and constants")
 
 
@@ -442,13 +440,32 @@ def test_a_chapter_that_fails_or_lacks_data_takes_no_other_with_it(executed: Cha
     assert error.startswith(f"{executed.page} was built, but 1 of 3 chapters")
     assert "02-fails.ipynb, cell 4: ValueError: <b>no such grader</b>" in error
     text = executed.page.read_text(encoding="utf-8")
-    assert "<pre>before, by g1 1" in text and "<pre>after" not in text
+    assert "<p>before, by g1 1</p>" in text and "<p>after" not in text
     assert "ends here: report: 02-fails.ipynb, cell 4: ValueError: &lt;b&gt;no" in text
     assert "Traceback" not in text
     assert "<li>Is it corrected? Not shown: there is no gold.</li>" in text
     assert 'class="chapter" id="03' not in text
     cells = nbformat.read(executed.failed, as_version=4).cells
     assert not any(cell.get("outputs") for cell in cells)  # the notebook itself is unchanged
+
+
+def test_only_errors_of_missing_data_are_shown_and_tagged_cells_go_on(tmp_path: Path) -> None:
+    def raising(error: str, *tags: str) -> nbformat.NotebookNode:
+        return new_code_cell(f"import skillcomp as sc\nraise {error}", metadata={"tags": [*tags]})
+
+    lacks = "sc.errors.FrameError('<b>no</b> gold.')", "raises-exception"
+    cells = raising(*lacks), new_code_cell("print('on')"), raising(lacks[0]), new_code_cell("0")
+    path = write(tmp_path / "01-goes-on.ipynb", *cells)
+    ran = execute_notebooks.execute(path)
+    assert [cell.outputs[0].output_type for cell in ran.cells] == ["error", "stream", "error"]
+    assert ran.cells[0].outputs[0].traceback == ["<b>no</b> gold."]
+    shown = [
+        part for section in chapter_of(ran, path, tmp_path).sections for part in section.folded
+    ]
+    assert shown.count("<p>Not shown: &lt;b&gt;no&lt;/b&gt; gold.</p>") == 2
+    path = write(tmp_path / "02-fails.ipynb", raising("ValueError('no')", "raises-exception"))
+    with pytest.raises(StudyError, match=r"02-fails.ipynb, cell 1: ValueError: no"):
+        execute_notebooks.execute(path)
 
 
 def test_a_cell_that_hangs_is_named_and_a_live_one_may_take_its_time(
@@ -525,7 +542,7 @@ def test_a_table_reaches_the_chapters_through_a_store_with_paths_made_absolute(
     how = {"notebooks": [path], "parameters": {"STORE": "studies/<mine>"}}
     page = report.build(own, Path("out"), progress=False, **how)
     text = page.read_text("utf-8")
-    assert f"<pre>cases 40 {tmp_path}/studies/&lt;mine&gt;" in text
+    assert f"<p>cases 40 {tmp_path}/studies/&lt;mine&gt;" in text
     assert "Study <strong>your table</strong>" in text
     assert 'href="01-cases.csv"' in text and f"{tmp_path}/out" not in text
     assert len(RunStore(page.parent / "study").table("attempts")) == 80

@@ -11,7 +11,8 @@ from build import frames_of, lenient_judge, sentences_on
 import skillcomp as sc
 from benchmarks import simulated
 from skillcomp.errors import FrameError, StoreError, StudyError
-from skillcomp.report import answer, findings
+from skillcomp.report import answer
+from skillcomp.report.study_sentences import findings
 
 NAN = float("nan")
 

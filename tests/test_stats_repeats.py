@@ -8,6 +8,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.frames import FrameWarning
+from skillcomp.report.study_sentences import findings
 from skillcomp.stats.repeats import Runs, for_other_runs
 from skillcomp.stats.results import Interval
 from tests.oracles import repeats as oracle
@@ -148,12 +149,12 @@ def test_the_page_names_the_repeats_that_differ_and_what_would_help() -> None:
     skill, _ = attempts(rng, 20, 5, np.linspace(0.12, 0.96, 5) - 0.5)
     baseline, _ = attempts(rng, 20, 5, [-0.25] * 5)
     decided = sc.skillverdicts.decide(outcomes(table(skill, baseline), repeat="try"))
-    text = " ".join(sc.report.findings(decided)["sentence"])
+    text = " ".join(findings(decided)["sentence"])
     assert "repeats differ more than chance allows" in text
     assert "more repeats would make it narrower" in text
     assert "cases would show" not in text
     plain = sc.skillverdicts.decide(outcomes(table(baseline, baseline), repeat="try"))
-    text = " ".join(sc.report.findings(plain)["sentence"])
+    text = " ".join(findings(plain)["sentence"])
     assert "an effect with a standard deviation below 3" in text
 
 

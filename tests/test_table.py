@@ -8,7 +8,6 @@ from markdown_it import MarkdownIt
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
-from skillcomp.report import show_sections
 
 NAN = float("nan")
 
@@ -186,18 +185,6 @@ def test_a_long_table_shows_its_first_rows_and_a_link_to_all(tmp_path) -> None:
     assert html.count("<tr>") == 31
     assert f"All 31 rows: <a href='{file.as_posix()}'>all rows.csv</a>" in html
     assert len(pd.read_csv(file)) == 31
-
-
-def test_a_section_links_its_long_tables_and_no_other(tmp_path, monkeypatch) -> None:
-    long, short = (sc.table(pd.DataFrame({"a": range(n)})) for n in (31, 30))
-    shown: list = []
-    monkeypatch.setattr(show_sections, "display", shown.append)
-    with sc.report.section(tmp_path / "05-rules"):
-        sc.report.show(short, long)
-    sc.report.show(long)
-    assert "05-rules-table-2.csv" in shown[1].html() and shown[1].html().count("<tr>") == 31
-    assert shown[2].html().count("<tr>") == 32
-    assert [path.name for path in tmp_path.iterdir()] == ["05-rules-table-2.csv"]
 
 
 def test_markdown_has_no_live_link_or_image():

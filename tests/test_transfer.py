@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import skillcomp as sc
 from skillcomp.errors import FrameError
+from skillcomp.report.study_sentences import findings
 
 
 def study(cases: list[tuple[str, str, str, float, float]], repeats: int = 2) -> pd.DataFrame:
@@ -98,7 +99,7 @@ def test_without_common_dimensions_the_note_points_to_the_pooled_gap(dimensions,
     assert ("confounds distance with dimension" in note) == (near is not None)
     pooled = frame[frame["scope"].eq("pooled") & frame["measure"].eq("gap")].iloc[0]
     assert pooled["estimate"] == pytest.approx(-0.5)
-    text = " ".join(sc.report.findings(decided, gap=frame)["sentence"])
+    text = " ".join(findings(decided, gap=frame)["sentence"])
     if near is None:
         assert "on far cases by" in text and "dimension" not in text
     else:

@@ -24,10 +24,10 @@ from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
 from skillcomp.report.case_pages import Answers
 from skillcomp.report.chapters import NOT_SHOWN
-from skillcomp.report.default_grader import default_grader, frame_of, opened
 from skillcomp.report.page import write_answer
 from skillcomp.report.phrases import size
 from skillcomp.report.screens import TITLES
+from skillcomp.report.study_data import frame_of, opened
 from skillcomp.stats.results import Fields
 from skillcomp.table import Table, table
 
@@ -199,7 +199,8 @@ class StudyExplorer(ui.Explorer):
         }
         controls["margin"].at = 10
         with suppress(SkillcompError):  # the tab `graders` shows the error
-            controls["grader"].at = graders.index(default_grader(self._study))
+            best = reliability.default_grader(self._verdicts, self._gold)
+            controls["grader"].at = graders.index(best)
         return controls
 
     def _control_changed(self, name: str) -> None:

@@ -34,6 +34,10 @@ save_frames: the frames of one study, or of several
     ``Frames``: what the door returns; it saves them as a store.
     ``concat``: one set of frames, with the study in a column; nothing is pooled.
 
+study_defaults: graders and conditions that a study is compared by
+    ``grader_versions``: a name of its own for each version of a grader.
+    ``first_grader``, ``default_reference``: the grader and the condition to compare with.
+
 table_reader: how a table is read
     ``FrameWarning``: the warning that lists how values were converted.
 """

@@ -23,4 +23,7 @@ from .probes import probe_rates as probe_rates
 from .probes import probes as probes
 from .save_frames import Frames as Frames
 from .save_frames import concat as concat
+from .study_defaults import default_reference as default_reference
+from .study_defaults import first_grader as first_grader
+from .study_defaults import grader_versions as grader_versions
 from .table_reader import FrameWarning as FrameWarning

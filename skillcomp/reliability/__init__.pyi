@@ -1,5 +1,6 @@
 from .grader_agreement_and_consistency import agreement as agreement
 from .grader_agreement_and_consistency import consistency as consistency
+from .grader_agreement_and_consistency import default_grader as default_grader
 from .grader_drift_and_contrast import contrast as contrast
 from .grader_drift_and_contrast import contrast_counts as contrast_counts
 from .grader_drift_and_contrast import drift as drift

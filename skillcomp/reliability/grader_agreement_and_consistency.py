@@ -20,7 +20,7 @@ from skillcomp.contrast import (
     ends_of,
     within,
 )
-from skillcomp.errors import FrameError, argument, plural, require_known
+from skillcomp.errors import FrameError, SkillcompError, argument, plural, require_known
 from skillcomp.frames.check import as_list, check, empty, settle
 from skillcomp.frames.contracts import CASE, CONTRACTS
 from skillcomp.frames.estimates import (
@@ -60,6 +60,7 @@ from skillcomp.frames.reference_labels import (
     unequal_shares,
     usable,
 )
+from skillcomp.frames.study_defaults import grader_named, names_of_graders
 from skillcomp.stats.agreement import bootstrap_agreement, correlations
 from skillcomp.stats.bounded import bounded_mean
 from skillcomp.stats.intervals import NO_GOLD, weighted_rate
@@ -515,6 +516,58 @@ def agreement(
             interval = interval.with_note(*notes)
             rows.append(row(name, interval, ceiling=ceiling, **about, **columns))
     return graded.estimates(rows, [*EXTRA, *NEEDED])
+
+
+def default_grader(
+    verdicts: pd.DataFrame, gold: pd.DataFrame | None = None, *, grader: str | None = None
+) -> str:
+    """Choose the grader that the results of a study are based on.
+
+    Parameters
+    ----------
+    verdicts : pandas.DataFrame
+        A verdicts frame, such as the result of :func:`skillcomp.frames.grader_versions`.
+    gold : pandas.DataFrame, optional
+        A gold frame.
+    grader : str, optional
+        The grader that you want; the version in its name may be left out.
+
+    Returns
+    -------
+    str
+        `grader`; without it, the grader that agrees best with gold or, without gold or in a tie,
+        the first by name.
+
+    Raises
+    ------
+    StudyError
+        If the study has no verdicts, or none of this grader; the message lists the graders.
+
+    See Also
+    --------
+    skillcomp.frames.first_grader : The grader with which other graders are compared.
+    """
+    names = names_of_graders(verdicts)
+    if grader is not None:
+        return grader_named(grader, names)
+    if len(names) == 1 or gold is None or gold.empty:
+        return names[0]
+    # only the estimates are read, so it does not matter which cases of several skills are one task
+    verdicts = verdicts.assign(task=verdicts["case_id"])
+    try:
+        rows = agreement(
+            verdicts,
+            gold,
+            by=["grader", "grader_version"],
+            quantities="raw_agreement",
+            average=["agent"],
+            n_resamples=1,
+        )
+    except SkillcompError:  # the labels are unusable; an analysis of them gives the reason
+        return names[0]
+    rows = rows[rows["measure"].eq("raw_agreement")].dropna(subset="estimate")
+    best = rows[rows["estimate"].eq(rows["estimate"].max())]
+    return str(best["grader"].min()) if len(best) else names[0]
 
 
 def _rows_of_ratings(

@@ -1,14 +1,6 @@
 from .answer import Answer as Answer
 from .answer import answer as answer
 from .case_pages import write_case_pages as write_case_pages
-from .decided import decided_skills as decided_skills
-from .default_grader import default_grader as default_grader
-from .default_grader import default_reference as default_reference
-from .default_grader import first_grader as first_grader
-from .default_grader import grader_versions as grader_versions
-from .findings import findings as findings
+from .methods import methods as methods
 from .page import build as build
 from .sentences import sentences as sentences
-from .show_sections import section as section
-from .show_sections import section_rows as section_rows
-from .show_sections import show as show

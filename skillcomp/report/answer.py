@@ -34,6 +34,7 @@ from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
 from skillcomp.frames.outcomes import UNANSWERED
 from skillcomp.frames.reference_labels import CALIBRATION, RESULTS, Drawn, compared_rows
+from skillcomp.frames.study_defaults import default_reference
 from skillcomp.frames.table_reader import UNNAMED, Change, changes_frame
 from skillcomp.frames.words import condition_names, distinct_words
 from skillcomp.io.files import read_own
@@ -41,21 +42,19 @@ from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement_and_consistency import FOUR
 from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
-from skillcomp.report.default_grader import (
+from skillcomp.report.escaped_text import render
+from skillcomp.report.phrases import main_rows, rows_of, undetermined_rows
+from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
+from skillcomp.report.study_data import (
     StudyData,
     StudyEstimates,
     StudyOrPath,
     add_facts_on_grading,
-    default_grader,
-    default_reference,
     in_order_of,
     opened,
     study_data,
 )
-from skillcomp.report.escaped_text import render
-from skillcomp.report.findings import findings
-from skillcomp.report.phrases import main_rows, rows_of, undetermined_rows
-from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
+from skillcomp.report.study_sentences import findings
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 
@@ -75,7 +74,7 @@ class Answer:
     Attributes
     ----------
     findings : pandas.DataFrame
-        The sentences, from :func:`skillcomp.report.findings`.
+        The sentences, with topic, subject and verdict.
     frames : dict of str to pandas.DataFrame
         The estimates that the sentences report, by name: decided, overall, placebo, previous, gap,
         curve, effects, explained, controls, triggers, goals, agreement, unusable, unanswered,
@@ -269,7 +268,9 @@ def answer(
     )
     if value == "score" and grader is None:
         grader = next(iter(sorted(verdicts.loc[verdicts["score"].notna(), "grader"])), None)
-    chosen = default_grader(verdicts, grader, gold=gold) if grader or data.graders else ""
+    chosen = (
+        reliability.default_grader(verdicts, gold, grader=grader) if grader or data.graders else ""
+    )
     if grader is None and not labelled and len(data.graders) > 1:
         done = f"no gold says which is right: {chosen} counts"
         change = Change("graders", ", ".join(data.graders), done, 0)

@@ -17,7 +17,7 @@ import pandas as pd
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from skillcomp import frames, skillverdicts
+from skillcomp import frames, reliability, skillverdicts
 from skillcomp.errors import FrameError, SkillcompError, require_known, require_whole
 from skillcomp.frames import Frames
 from skillcomp.frames.check import check, empty
@@ -29,14 +29,6 @@ from skillcomp.io.files import replace_file
 from skillcomp.io.redaction import with_fixed_secrets
 from skillcomp.io.store import RECORDED, replayed_agents
 from skillcomp.records import Skill
-from skillcomp.report.default_grader import (
-    Study,
-    StudyOrPath,
-    default_grader,
-    default_reference,
-    opened,
-    study_data,
-)
 from skillcomp.report.escaped_text import (
     Piece,
     absent,
@@ -48,6 +40,12 @@ from skillcomp.report.escaped_text import (
     text,
 )
 from skillcomp.report.phrases import bare, listing, main_rows, signed
+from skillcomp.report.study_data import (
+    Study,
+    StudyOrPath,
+    opened,
+    study_data,
+)
 from skillcomp.style import CONDITION_LOOKS
 
 _PAGE_SIZE = 800_000  # A file has at most this number of characters, unless one case needs more.
@@ -166,7 +164,7 @@ def _read_study(
     described = None if isinstance(study, Frames) else frames.checks(study)
     verdicts = data.every if data.verdicts.empty else data.verdicts
     graders = ordered(verdicts["grader"].dropna())
-    first = default_grader(verdicts, grader, gold=gold) if graders else ""
+    first = reliability.default_grader(verdicts, gold, grader=grader) if graders else ""
     graders = list(dict.fromkeys([first, *graders])) if graders else []
     conditions = ordered(pd.concat([attempts["condition"], verdicts["condition"]]))
     answers = Answers(attempts, verdicts, gold, cases, described, None, 6)
@@ -226,7 +224,7 @@ def _changes(
         cells = numbers.groupby(["grader", *keys])["number"].agg(n="count", rate="mean")
         rates = cells.loc[[grader]].reset_index()
         answered = mine if value == "passed" else mine[mine["score"].notna()][["condition"]]
-        reference = default_reference(answered, reference)
+        reference = frames.default_reference(answered, reference)
         if value == "score":
             wide = cells["rate"].unstack("condition")
             changes = wide.drop(columns=reference).sub(wide[reference], axis=0)

@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
@@ -191,9 +191,8 @@ def chapter_of(
     path: Path,
     out: Path,
     stopped: str = "",
-    on_page: Collection[str] = (),
 ) -> Chapter:
-    """Make a chapter from an executed notebook, without sentences that the page already has."""
+    """Make a chapter from an executed notebook."""
     blank_explorers(notebook)
     sections = [_Section()]
     messages: list[str] = []
@@ -218,14 +217,8 @@ def chapter_of(
             section = sections[-1]
             code = Markup("<pre class='code'><code>{}</code></pre>").format(cell.source)
             parts = list(_parts_of_outputs(cell, out))
-            texts = ["" if isinstance(part, Figure) else part.striptags() for part in parts]
-            messages += texts
-            own = [
-                part
-                for part, text in zip(parts, texts, strict=True)
-                if not (text and any(sentence.startswith(text) for sentence in on_page))
-            ]
-            (section.shown if section.heading else section.folded).extend([code, *own])
+            messages += ["" if isinstance(part, Figure) else part.striptags() for part in parts]
+            (section.shown if section.heading else section.folded).extend([code, *parts])
     number, lacking = path.stem.split("-")[0], ""
     if messages and all(text.startswith(NOT_SHOWN) for text in messages):
         lacking = messages[0].removeprefix(NOT_SHOWN)
@@ -260,10 +253,13 @@ def _parts_of_outputs(cell: nbformat.NotebookNode, out: Path) -> Iterable[Markup
 
 
 def shown_output(output: nbformat.NotebookNode) -> Markup | None:
-    """Return a text or table as sanitised HTML; None for errors, scripts and widgets."""
+    """Return a text, a table or an error's message as sanitised HTML; None for widgets, scripts."""
+    if output.output_type == "error":  # `execute` keeps errors of missing data alone
+        return Markup("<p>{}{}</p>").format(NOT_SHOWN, output.evalue)
     if output.output_type == "stream":
-        text = str(output.text)
-        return Markup("<pre>{}</pre>").format(text) if output.name == "stdout" else None
+        text = str(output.text).strip("\n")
+        lines = Markup("<pre>{}</pre>" if "\n" in text else "<p>{}</p>")
+        return lines.format(text) if output.name == "stdout" else None
     data = output.get("data", {})
     if {"application/javascript", "application/vnd.jupyter.widget-view+json"} & set(data):
         return None

@@ -9,57 +9,10 @@ import pandas as pd
 
 from skillcomp import skillverdicts
 from skillcomp.correction.delta_and_rate import delta_with_rates
-from skillcomp.errors import SkillcompError, StudyError
+from skillcomp.errors import SkillcompError
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.reference_labels import RESULTS
 from skillcomp.skillverdicts.decide_and_compare_cases import NEEDED
-from skillcomp.stats.results import Fields
-
-
-def decided_skills(
-    outcomes: pd.DataFrame,
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame,
-    attempts: pd.DataFrame,
-    *,
-    by: Sequence[str] = ("skill",),
-    reference: str = "baseline",
-    correct: Mapping[str, Any],
-    decide: Mapping[str, Any],
-) -> tuple[pd.DataFrame, str]:
-    """Decide on skills with corrected deltas or, without gold, by the grader alone.
-
-    Parameters
-    ----------
-    outcomes : pandas.DataFrame
-        Outcomes by one grader, from :func:`skillcomp.frames.outcomes`.
-    verdicts : pandas.DataFrame
-        The verdicts of this grader. If gold was drawn by verdict, the verdicts of all graders.
-    gold, attempts : pandas.DataFrame
-        Gold labels (empty if there are none) and the attempts that were planned.
-    by : sequence of str, default ("skill",)
-        Columns that identify a row.
-    reference : str, default "baseline"
-        The condition that the others are compared with.
-    correct, decide : mapping
-        Further arguments of :func:`skillcomp.correction.delta` and of
-        :func:`skillcomp.skillverdicts.decide`.
-
-    Returns
-    -------
-    decided : pandas.DataFrame
-        The rows of :func:`skillcomp.skillverdicts.decide`.
-    reason : str
-        Why no verdict is corrected or confirmed although there is gold; otherwise empty.
-    """
-    how: Fields = {"by": list(by), "reference": reference}
-    verdicts = with_failed_ends(verdicts, outcomes, attempts)
-    corrected, reason = corrected_rates(outcomes, verdicts, gold, **how, correct=correct)
-    decided, reason = decided_with(outcomes, corrected, reason, **how, **decide)
-    if decided.empty:
-        what = f"all answers are under {reference}" if len(outcomes) else "no answers are graded"
-        raise StudyError(f"{what}. A comparison needs two conditions.")
-    return decided, reason
 
 
 def decided_with(

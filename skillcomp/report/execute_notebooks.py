@@ -11,6 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from skillcomp import errors
 from skillcomp.errors import StudyError, extra_imports
 from skillcomp.report.chapters import INJECTED, NotebookError, blank_explorers, is_injected
 
@@ -40,13 +41,15 @@ def execute(path: Path, *, parameters: Mapping[str, object] | None = None) -> nb
     Returns
     -------
     nbformat.NotebookNode
-        The executed notebook with its outputs. The file itself is not changed.
+        The executed notebook with its outputs. The file itself is not changed. A SkillcompError
+        is an output of its cell. In a cell tagged ``raises-exception``, the run goes on after it,
+        as in JupyterLab; the notebook ends with any other cell that raises it.
 
     Raises
     ------
     NotebookError
-        If a cell fails, takes longer than ten minutes or kills the kernel. The message names the
-        notebook, the cell (counted from 1) and the error.
+        If a cell fails for another reason, takes longer than ten minutes or kills the kernel. The
+        message names the notebook, the cell (counted from 1) and the error.
     StudyError
         If there are parameters but no cell is tagged ``parameters``.
     """
@@ -62,6 +65,7 @@ def _started_kernel(folder: Path) -> Iterator[NotebookClient]:
         kernel_name=_KERNEL,
         resources={"metadata": {"path": str(folder)}},
         record_timing=False,
+        force_raise_errors=True,
         # this hides the kernel's warning that its local sockets are not encrypted
         extra_arguments=["--IPKernelApp.log_level=40"],
     )
@@ -85,18 +89,24 @@ def _executed(
     client.nb, client.timeout = notebook, None if parameters.get("LIVE") else CELL_TIMEOUT
     client.reset_execution_trackers()
     code = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    try:
-        for number, index in enumerate(code, start=1):
-            client.execute_cell(notebook.cells[index], index, execution_count=number)
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        place = index + 1 - sum(is_injected(cell) for cell in notebook.cells[:index])
-        notebook.cells = notebook.cells[: index + 1]
-        notebook.cells[-1].outputs = []
-        why = str(error).partition("\n")[0]
-        if isinstance(error, CellExecutionError):
-            why = f"{error.ename}: {error.evalue}"
-        message = f"report: {path.name}, cell {place}: {why}"
-        raise NotebookError(message, notebook) from error
+    for number, index in enumerate(code, start=1):
+        cell = notebook.cells[index]
+        try:
+            client.execute_cell(cell, index, execution_count=number)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            if getattr(error, "ename", "") in errors.__all__:
+                if "raises-exception" in cell.metadata.get("tags", []):
+                    continue
+                notebook.cells = notebook.cells[: index + 1]
+                break
+            place = index + 1 - sum(map(is_injected, notebook.cells[:index]))
+            notebook.cells = notebook.cells[: index + 1]
+            cell.outputs = []
+            why = str(error).partition("\n")[0]
+            if isinstance(error, CellExecutionError):
+                why = f"{error.ename}: {error.evalue}"
+            message = f"report: {path.name}, cell {place}: {why}"
+            raise NotebookError(message, notebook) from error
     notebook.metadata.pop("widgets", None)
     return notebook
 

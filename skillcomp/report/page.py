@@ -8,7 +8,7 @@ import re
 import warnings
 import zipfile
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -52,11 +52,12 @@ from skillcomp.report.chapters import (
     figure_of,
     find_notebooks,
 )
-from skillcomp.report.default_grader import Study, StudyOrPath, frame_of, opened
 from skillcomp.report.escaped_text import render
-from skillcomp.report.findings import TOPIC_OF, findings
+from skillcomp.report.methods import PACKAGES, methods
 from skillcomp.report.phrases import listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, judge_table
+from skillcomp.report.study_data import Study, StudyOrPath, frame_of, opened
+from skillcomp.report.study_sentences import TOPIC_OF, findings
 from skillcomp.skillverdicts.decide_and_compare_cases import NAIVE, check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
@@ -73,7 +74,6 @@ _NOT_TEXT = re.compile(r"(<(?:pre|code|style|svg)\b.*?</(?:pre|code|style|svg)>|
 _BLANKS = re.compile(
     r"(?<=\d) (?=%|points?\b)|(?<=\d,) (?=[^\s\[\]]{1,12}\])|(?<=\b[np]) (?==)|(?<=\b[np] =) (?=\S)"
 )
-_PACKAGES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn")
 # verdicts whose cells are enough; the page shows the reason for all others
 _CLEAR = ("teaching", "redundant", "ineffective", "harmful")
 _AMOUNTS = {"cost_usd": "Dollars", "minutes": "Seconds", "tokens": "Tokens"}
@@ -220,8 +220,7 @@ def build(
         for path, names in defaults.items():
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
         parts = _cases_and_figures(study, out, result, reference, how["round"], checks)
-    sentences = list(result.findings["sentence"])
-    chapters = [chapter_of(books[p][0], p, out, books[p][1], sentences) for p in defaults]
+    chapters = [chapter_of(books[p][0], p, out, books[p][1]) for p in defaults]
     page = _write_page(
         study, name, out, result, **parts, chapters=chapters, problem=problem, lacking=lacking
     )
@@ -509,16 +508,6 @@ def _write_archive(out: Path, names: Iterable[str]) -> str:
     return ARCHIVE
 
 
-def _provenance_rows(methods: Collection[str], fingerprint: str) -> list[tuple[str, str]]:
-    """Return pairs of name and value: versions, hash of the study, seeds and methods."""
-    rows = {"Study, sha256": fingerprint, "Python": python_version()}
-    rows |= {"skillcomp": skillcomp.__version__, **{name: version(name) for name in _PACKAGES}}
-    if methods:
-        seeds = {seed for name in methods for seed in re.findall(r"seed (\d+)", name)}
-        rows["Seeds"] = ", ".join(sorted(seeds)) or "no resampling behind these numbers"
-    return [*rows.items(), *(("Method", name) for name in methods)]
-
-
 def _about_skill(name: str, result: Answer, topics: Mapping[str, list[Fields]]) -> Fields:
     """Return what the page shows on a skill; the sentences on its placebo are folded."""
     skill, condition, placebo = (
@@ -586,9 +575,10 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
     """Return the variables of the template of the first page."""
     rows: list[Any] = result.findings.to_dict("records")
     estimates = result.frames
-    with_method = [frame for frame in estimates.values() if "method" in frame]
-    methods = dict.fromkeys(str(m) for frame in with_method for m in frame["method"].dropna())
-    adaptive = any(name.startswith("adaptive") for name in methods)
+    paragraph = methods(
+        *(frame for frame in estimates.values() if {"measure", "method"} <= {*frame})
+    )
+    versions = {name: version(name) for name in ("skillcomp", *PACKAGES, "matplotlib", "seaborn")}
     topics = defaultdict[str, list[Fields]](list)  # the template asks for any topic
     for row in rows:
         why = row["why"] if isinstance(row["why"], str) else ""
@@ -641,6 +631,8 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         "level": style.quantity if is_score else say.rate,
         "problem": problem,
         "first": ON_FIRST_PAGE,
-        "adaptive": adaptive,
-        "provenance": [*_provenance_rows(methods, fingerprint), ("Sentences, sha256", digest)],
+        "adaptive": "adaptive" in paragraph,
+        "methods": paragraph,
+        "provenance": {"Study, sha256": fingerprint, "Sentences, sha256": digest}
+        | {"Python": python_version(), **versions},
     }

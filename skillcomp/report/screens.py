@@ -14,8 +14,8 @@ import pandas as pd
 from skillcomp import bias, correction, overlap, plots, reliability, style
 from skillcomp.frames.estimates import interval_of, ordered
 from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
+from skillcomp.frames.study_defaults import first_grader
 from skillcomp.overlap.calibrate import COPIES
-from skillcomp.report.default_grader import StudyData, StudyEstimates, first_grader, in_order_of
 from skillcomp.report.phrases import (
     LIMITS,
     count_range,
@@ -32,6 +32,7 @@ from skillcomp.report.sentences import (
     property_in_words,
     sentences_about,
 )
+from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
 from skillcomp.stats.results import Fields, units_needed
 from skillcomp.style import called
 from skillcomp.table import Table, table
@@ -123,7 +124,7 @@ class StudyScreen:
 
     @property
     def findings(self) -> pd.DataFrame:
-        """The sentences, in the columns of :func:`skillcomp.report.findings`."""
+        """The sentences, in the columns of :func:`~skillcomp.report.study_sentences.findings`."""
         every = {"summary": [self.headline], **self.texts}
         rows = [(topic, text) for topic, texts in every.items() for text in texts]
         frame = pd.DataFrame(rows, columns=["topic", "sentence"]).astype("str")

@@ -238,6 +238,15 @@ PHRASES: tuple[tuple[str, dict[str, Phrase]], ...] = (
 )  # fmt: skip
 
 
+class Paragraphs(list[str]):
+    """Sentences; a notebook shows each as a paragraph."""
+
+    def _repr_markdown_(self) -> str:
+        """Return the sentences with escaped markup, because names in them may be anything."""
+        lines = (" ".join(sentence.split()) for sentence in self)
+        return "\n\n".join(re.sub(r"([\\`*_{}\[\]<>#|!$])", r"\\\1", line) for line in lines)
+
+
 def sentences(frame: pd.DataFrame) -> list[str]:
     """Summarise the rows of an analysis in sentences.
 
@@ -256,7 +265,7 @@ def sentences(frame: pd.DataFrame) -> list[str]:
         First a sentence for each subject (skill, grader, condition, agent), with the estimate and
         its interval; then sentences on several rows together, such as the order of graders. If an
         estimate is unknown, its sentence gives the reason. Empty for a frame without rows, or if
-        there are no words for its measures.
+        there are no words for its measures. A notebook shows the list as paragraphs.
 
     Raises
     ------
@@ -279,7 +288,7 @@ def sentences(frame: pd.DataFrame) -> list[str]:
     """
     if not isinstance(frame, pd.DataFrame):
         raise FrameError(f"report.sentences: expected a DataFrame, found {type(frame).__name__}.")
-    return [sentence.text for sentence in sentences_about(frame)]
+    return Paragraphs(sentence.text for sentence in sentences_about(frame))
 
 
 def sentences_about(frame: pd.DataFrame, name: str = "") -> Sentences:

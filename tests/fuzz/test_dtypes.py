@@ -83,11 +83,12 @@ def changed(request: pytest.FixtureRequest) -> Frames:
     return {name: changed_by(request.param, frame) for name, frame in frames().items()}
 
 
-# these read or write files, or take no frame of the study
+# these read or write files, take no frame of the study, or return a name
 OTHERS = {
     *("planning.cost_estimate", "planning.cost_total", "reliability.join_labels"),
     *("reliability.label_sheet", "reliability.read_labels", "reliability.contrast_counts"),
     *("overlap.positives", "overlap.positives_found", "overlap.spans"),  # texts, made or shown
+    "reliability.default_grader",
 }
 
 

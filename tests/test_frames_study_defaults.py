@@ -1,4 +1,4 @@
-"""The grader and the reference that a chapter takes by default."""
+"""The graders and the reference that a study is compared by, if none is named."""
 
 import pandas as pd
 import pytest
@@ -15,21 +15,21 @@ def graded(**columns: object) -> pd.DataFrame:
 
 def test_the_first_grader_is_that_of_the_earliest_time_or_name() -> None:
     times = pd.to_datetime(["2026-01-01", "2026-02-01"])
-    assert sc.report.first_grader(graded(graded_at=times)) == "z"
-    assert sc.report.first_grader(graded()) == "a"
-    assert sc.report.first_grader(graded(), "z") == "z"
+    assert sc.frames.first_grader(graded(graded_at=times)) == "z"
+    assert sc.frames.first_grader(graded()) == "a"
+    assert sc.frames.first_grader(graded(), "z") == "z"
     with pytest.raises(StudyError, match="no grader 'b'; there: a, z"):
-        sc.report.first_grader(graded(), "b")
+        sc.frames.first_grader(graded(), "b")
     with pytest.raises(StudyError, match="grade it with"):
-        sc.report.first_grader(graded().head(0))
+        sc.frames.first_grader(graded().head(0))
 
 
 def test_versions_of_a_grader_have_names_and_a_plain_name_finds_its_style() -> None:
-    named = sc.report.grader_versions(graded(grader="g", grader_version=["1", "2"]))
+    named = sc.frames.grader_versions(graded(grader="g", grader_version=["1", "2"]))
     assert named["grader"].tolist() == ["g (version 1)", "g (version 2)"]
-    styled = sc.report.grader_versions(graded(grader_version=["new@1a", "old@2b"]))
+    styled = sc.frames.grader_versions(graded(grader_version=["new@1a", "old@2b"]))
     assert styled["grader"].tolist() == ["z (new)", "a (old)"]
-    assert sc.report.first_grader(styled, "z") == "z (new)"
+    assert sc.frames.first_grader(styled, "z") == "z (new)"
 
 
 def test_in_a_tie_the_default_grader_is_the_first_by_name() -> None:
@@ -41,9 +41,12 @@ def test_in_a_tie_the_default_grader_is_the_first_by_name() -> None:
         for name, n in errors.items()
     ]
     how = {"skill": None, "condition": None, "gold": "gold", "grader": "judge"}
-    assert sc.report.default_grader(sc.from_frame(pd.concat(wrong), **how)) == "a"
+    own = sc.from_frame(pd.concat(wrong), **how)
+    assert sc.reliability.default_grader(own.verdicts, own.gold) == "a"
     best = pd.concat([*wrong[:2], items.assign(judge="c", passed=items["gold"])])
-    assert sc.report.default_grader(sc.from_frame(best, **how)) == "c"
+    own = sc.from_frame(best, **how)
+    assert sc.reliability.default_grader(own.verdicts, own.gold) == "c"
+    assert sc.reliability.default_grader(own.verdicts, own.gold, grader="b") == "b"
 
 
 def test_the_default_grader_of_verdicts_agrees_best_and_of_no_version_is_lost() -> None:
@@ -57,27 +60,20 @@ def test_the_default_grader_of_verdicts_agrees_best_and_of_no_version_is_lost() 
         ],
         gold_fraction=1.0,
     )
-    verdicts = sc.report.grader_versions(study.verdicts)
-    assert sc.report.default_grader(verdicts, gold=study.gold) == "judge (version 2)"
-    assert sc.report.default_grader(verdicts) == "judge (version 1)"
+    verdicts = sc.frames.grader_versions(study.verdicts)
+    assert sc.reliability.default_grader(verdicts, gold=study.gold) == "judge (version 2)"
+    assert sc.reliability.default_grader(verdicts) == "judge (version 1)"
 
 
 def test_the_default_reference_is_the_baseline_or_the_previous_version() -> None:
     conditions = pd.DataFrame({"condition": ["skill", "previous"]})
-    assert sc.report.default_reference(conditions) == "previous"
-    assert sc.report.default_reference(conditions, "skill") == "skill"
+    assert sc.frames.default_reference(conditions) == "previous"
+    assert sc.frames.default_reference(conditions, "skill") == "skill"
     with pytest.raises(StudyError, match="Choose one: with reference='v1'"):
-        sc.report.default_reference(pd.DataFrame({"condition": ["v1", "v2"]}))
+        sc.frames.default_reference(pd.DataFrame({"condition": ["v1", "v2"]}))
     alone = conditions.iloc[1:]
-    assert sc.report.default_reference(alone, alone=True) == "previous"
+    assert sc.frames.default_reference(alone, alone=True) == "previous"
     with pytest.raises(StudyError, match=r"all answers are under previous\. A comparison needs"):
-        sc.report.default_reference(alone)
+        sc.frames.default_reference(alone)
     with pytest.raises(StudyError, match="none of 2 verdicts says pass or fail"):
-        sc.report.default_reference(conditions.assign(passed=pd.NA))
-
-
-def test_a_section_without_rows_says_what_is_lacking() -> None:
-    frame = pd.DataFrame({"a": [1]})
-    assert sc.report.section_rows(frame, "no row") is frame
-    with pytest.raises(StudyError, match="no row: ask again"):
-        sc.report.section_rows(frame.iloc[:0], "no row: ask again")
+        sc.frames.default_reference(conditions.assign(passed=pd.NA))

@@ -183,7 +183,7 @@ def _parts_on_skills(
     decided: pd.DataFrame, frames: Mapping[str, pd.DataFrame | None], missing: Mapping[str, str]
 ) -> Iterator[tuple[str, Sentences]]:
     """Yield topics and sentences on the verdicts; without gold, they are by the grader alone."""
-    require_columns(decided, _DECIDED, "report.findings")
+    require_columns(decided, _DECIDED, "report.answer")
     main = main_rows(decided)
     unchecked = frames.get("agreement") is None and "agreement" not in missing
     others = decided.drop(main.index)
