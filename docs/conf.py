@@ -68,6 +68,7 @@ extensions = [
 ]
 templates_path = [str(ROOT / "docs/_templates")]
 
+nb_render_error_lexer = "none"  # the error of a cell that lacks data is a sentence
 nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, object] = {}  # no scripts from other hosts
 myst_heading_anchors = 3
