@@ -213,7 +213,9 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
         if text:
             return Trace(answer=text)
         return Trace(status="error", error="the program wrote no answer")
-    events = _parse_events(output)
+    # str.splitlines also splits at characters that may occur inside an event
+    lines = output.split("\n")
+    events = _parse_json(output) or [event for line in lines for event in _parse_json(line)]
     if not events:
         error = "the program wrote no event, but something else" if text else "it wrote nothing"
         return Trace(kind=kind, status="error", error=error)
@@ -246,12 +248,6 @@ def _kind_of_output(output: str) -> Kind:
     if first.get("type") == "thread.started" and _text_at(first, "thread_id"):
         return "codex"
     return "text"
-
-
-def _parse_events(output: str) -> list[Event]:
-    # str.splitlines also splits at characters that may occur inside an event
-    lines = output.split("\n")
-    return _parse_json(output) or [event for line in lines for event in _parse_json(line)]
 
 
 def _of_type(events: Iterable[Event], *kinds: str) -> list[Event]:

@@ -183,8 +183,7 @@ def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
         severity = finding.severity or ("error" if finding.rule in ERRORS else "warning")
         rows.append(finding._asdict() | {"severity": severity, "reason": RULES[finding.rule]})
     # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
-    text = pd.StringDtype("python", na_value=math.nan)
-    return pd.DataFrame(rows, columns=columns, dtype=text)
+    return pd.DataFrame(rows, columns=columns, dtype=pd.StringDtype("python", na_value=math.nan))
 
 
 MOST = 20  # maximum number of links, and of downloads, that are checked in a file

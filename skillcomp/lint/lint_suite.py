@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -210,8 +209,7 @@ def _sources_root(suite: Suite) -> Path | None:
 
 
 def _word_stems(text: str) -> set[str]:
-    words = set(re.findall(r"[a-z]{3,}", text.lower())) - _SMALL
-    return {_ENDING.sub("", word) for word in words}
+    return {_ENDING.sub("", word) for word in {*re.findall(r"[a-z]{3,}", text.lower())} - _SMALL}
 
 
 class SuiteLint:
@@ -585,7 +583,7 @@ def places_in_process(files: Mapping[str, bytes], test: str) -> Iterator[tuple[s
         seen.add(name)
         try:
             # parsing can warn, for example about an invalid escape sequence
-            with warnings.catch_warnings(action="ignore"):
+            with catch_warnings(action="ignore"):
                 tree = ast.parse(files[name])
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue

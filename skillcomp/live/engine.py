@@ -537,19 +537,15 @@ class Recorder(BaseAgent):
                 usd = estimate()
                 upper = {} if math.isnan(usd) else {"cost_upper_usd": usd}
                 paid_reply = paid_reply.model_copy(update=upper)
-            await self._book(paid_reply, started)
+            try:
+                await self._engine.record_reply(self._job, paid_reply, started)
+            except Exception:
+                if paid_reply.status in PAID:
+                    self._engine.lost.append((self._job.key, paid_reply.cost_usd))
+                raise
         finally:
             await budget.settle(reserved, paid_reply)
         return paid_reply
-
-    async def _book(self, reply: Reply, started: datetime) -> None:
-        """Store a reply; note it as lost if that fails and it was paid for."""
-        try:
-            await self._engine.record_reply(self._job, reply, started)
-        except Exception:
-            if reply.status in PAID:
-                self._engine.lost.append((self._job.key, reply.cost_usd))
-            raise
 
 
 class Ruling(NamedTuple):
@@ -596,14 +592,8 @@ class Judging(Engine):
         self, store: RunStore, grader: Any, jobs: Sequence[Any], study: JsonObject
     ) -> None:
         self.grader, self.jobs, self.agent = grader, jobs, agent_of(grader)
-        settings = getattr(self.agent, "settings", None)
-        self.participant = Participant(
-            agent_or_grader=grader,
-            settings=settings,
-            prompt_version=grader.version,
-            n_wanted=len(jobs),
-            n_open=len(jobs),
-        )
+        settings, n_jobs = getattr(self.agent, "settings", None), len(jobs)
+        self.participant = Participant(grader, settings, grader.version, n_jobs, n_open=n_jobs)
         super().__init__(store, study, [self.participant])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}

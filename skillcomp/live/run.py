@@ -207,21 +207,13 @@ class AnswerWork(Engine):
         self.open_cells = [cell for cell in plan.cells if cell.place not in done]
         n_wanted = Counter(cell.agent for cell in plan.cells)
         n_open = Counter(cell.agent for cell in self.open_cells)
-        template = agent_version()
-        super().__init__(
-            store,
-            settings,
-            [
-                Participant(
-                    agent_or_grader=agent,
-                    settings=agent.settings,
-                    prompt_version=template,
-                    n_wanted=n_wanted[agent.name],
-                    n_open=n_open[agent.name],
-                )
-                for agent in agents
-            ],
+        participants = (
+            Participant(
+                agent, agent.settings, agent_version(), n_wanted[agent.name], n_open[agent.name]
+            )
+            for agent in agents
         )
+        super().__init__(store, settings, participants)
         self.plan = plan
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
@@ -519,8 +511,7 @@ def grade(
                 "cases of a suite, or give gold= a file."
             )
     gold_cases = {answer.case_id for answer in answers}
-    carrying = (s for s in suites if any(c.case_id in gold_cases for c in s.cases))
-    require_unedited(store, carrying)
+    require_unedited(store, (s for s in suites if gold_cases & cases_by_id([s]).keys()))
     warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
     with store.writer():
         cases, skills, items = cases_by_id(suites), store.skills, []
@@ -543,11 +534,10 @@ def grade(
         for grader in graders:
             # a grader may choose its own checks, also for attempts that exceeded their time limit
             if of := getattr(grader, "checks_of", None):
-                chosen = ((item, of(item.attempt, item.case)) for item in items)
                 own = [
                     replace(item, case=item.case.model_copy(update={"checks": checks}))
-                    for item, checks in chosen
-                    if checks
+                    for item in items
+                    if (checks := of(item.attempt, item.case))
                 ]
             else:
                 own = [item for item in items if item.attempt.status == "ok"]
@@ -723,9 +713,11 @@ def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: obje
     if not store.table("attempts").num_rows:
         raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
     rows = store.rows("attempts", "attempt_id", "skill")
-    for name in (row["attempt_id"] for row in rows):
-        if name.startswith(PREFIX):
-            raise GraderError(f"attempt '{name}': names that begin with '{PREFIX}' are reserved.")
+    for row in rows:
+        if row["attempt_id"].startswith(PREFIX):
+            raise GraderError(
+                f"attempt '{row['attempt_id']}': names that begin with '{PREFIX}' are reserved."
+            )
     skills = {row["skill"] for row in rows}
     require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
 

@@ -328,8 +328,8 @@ def read_run(folder: Path) -> TriggerPlan:
     try:
         plan = TriggerPlan.model_validate_json(data)
     except ValidationError as cause:
-        why = first_fault(cause)
-        raise StoreError(f"{file}: not the description of a run ({why}).") from cause
+        message = f"{file}: not the description of a run ({first_fault(cause)})."
+        raise StoreError(message) from cause
     slugs = [*plan.cases.values(), *plan.controls.values(), *plan.neighbours]
     require_ids([*plan.cases, *plan.controls, *plan.judged, *slugs], str(file), StoreError)
     for cases in (plan.cases, plan.controls):
@@ -440,8 +440,7 @@ class _CaseAgent:
         passed = await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, {"pass": passed})
         if self._progress:
-            line = case_line(skill, case, reply, passed)
-            tqdm.write(redact(line), file=sys.stderr)
+            tqdm.write(redact(case_line(skill, case, reply, passed)), file=sys.stderr)
         return reply
 
     def _write_current(

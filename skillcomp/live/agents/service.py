@@ -80,8 +80,7 @@ class UnreadableReplyError(AgentError):
 
 def error_text(error: BaseException) -> str:
     """Return class, status and message of an error as one text."""
-    status = getattr(error, "status_code", "")
-    head = f"{type(error).__name__} {status}".strip()
+    head = f"{type(error).__name__} {getattr(error, 'status_code', '')}".strip()
     sent = _request_headers(error)
     # keys in the headers of a failed call are secrets, too
     for name, header in (("API_KEY", "x-api-key"), ("AUTHORIZATION", "authorization")):
@@ -146,8 +145,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     unreadable, negative or not finite is ignored.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name)
-        seconds = None if value is None else _seconds_or_date(value, unit)
+        seconds = _seconds_or_date(headers.get(name, ""), unit)
         if seconds is not None and 0 <= seconds < float("inf"):
             return seconds
     return None

@@ -441,8 +441,7 @@ class ComprehensionGrader(BaseGrader):
         if self.style != "impression":
             about["overlap"] = overlap_record(shared, n=self._ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
-        telltale = gives_condition_away(answer)
-        return Grading(verdicts, tuple(replies), tuple(problems), telltale)
+        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
 
 
 def _require_version(grader: str, version: str | None, present: str) -> None:
