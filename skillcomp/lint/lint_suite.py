@@ -262,8 +262,7 @@ class SuiteLint:
             self._check_prompt,
             self._check_behaviours,
             self._check_leaks,
-            self._check_truth_sources,
-            self._check_contrast,
+            self._check_references,
         ):
             yield from rules(case)
 
@@ -398,14 +397,12 @@ class SuiteLint:
                 message = f"prompt: shares '{_shortened(longest)}' with {place}; "
                 yield "leak", f"{message}allowed: no run of {LEAK_N} content words."
 
-    def _check_truth_sources(self, case: Case) -> RuleMessages:
+    def _check_references(self, case: Case) -> RuleMessages:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
         for rule, message in map(self.source_fault, case.truth_sources):
             if rule not in ("", "not_checked"):  # `_check_knowledge` counts those not checked
                 yield rule, message
-
-    def _check_contrast(self, case: Case) -> RuleMessages:
         name = case.contrast_of
         cases = {case.case_id: case for case in self.suite.cases}
         if name is None:
