@@ -31,7 +31,7 @@ from typer import Argument, Option
 import skillcomp as sc
 from skillcomp.cli.terminal import OneOrMore, print_findings, say
 from skillcomp.errors import StudyError, plural, require_known, suggest
-from skillcomp.io.files import checked_slug, write_json
+from skillcomp.io.files import checked_slug
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -415,6 +415,7 @@ def evaluate(
     concurrency : int
         Maximum questions at once.
     """
+    from skillcomp.io.files import write_json
     from skillcomp.live import evaluate as evaluation
 
     suite = evaluation.read_task_suite(task_suite)

@@ -207,13 +207,17 @@ class AnswerWork(Engine):
         self.open_cells = [cell for cell in plan.cells if cell.place not in done]
         n_wanted = Counter(cell.agent for cell in plan.cells)
         n_open = Counter(cell.agent for cell in self.open_cells)
-        participants = (
-            Participant(
-                agent, agent.settings, agent_version(), n_wanted[agent.name], n_open[agent.name]
-            )
-            for agent in agents
+        template = agent_version()
+        super().__init__(
+            store,
+            settings,
+            [
+                Participant(
+                    agent, agent.settings, template, n_wanted[agent.name], n_open[agent.name]
+                )
+                for agent in agents
+            ],
         )
-        super().__init__(store, settings, participants)
         self.plan = plan
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
