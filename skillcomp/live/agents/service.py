@@ -51,6 +51,7 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.concurrency import StoppedError, interruption
 from skillcomp.pricing import Price
+from skillcomp.records import AttemptStatus
 
 if TYPE_CHECKING:
     import anthropic
@@ -336,7 +337,9 @@ class ServiceAgent(BaseAgent):
                 )
             answer = self._read(message)
             # a stop reason that is not known means an unfinished answer, so the reply is an error
-            status = "ok" if answer.stop in ENDED else STOPPED.get(answer.stop or "", "error")
+            status: AttemptStatus = "ok"
+            if answer.stop not in ENDED:
+                status = STOPPED.get(answer.stop or "", "error")
             wrong = f"stop_reason '{answer.stop}' is not an answer" if status == "error" else None
             reply = Reply(
                 answer=answer.text or ("" if status == "ok" else None),
