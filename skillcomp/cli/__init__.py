@@ -295,23 +295,20 @@ def notebooks(folder: _Folder) -> None:
     data = sc.datasets.path("pilot").parent
     with _new_folder(folder, "notebooks"):
         copies.mkdir()
+        # relative paths become paths in the folder, so that a notebook runs from anywhere
+        whole = json.dumps(folder.resolve().as_posix(), ensure_ascii=False)[:-1]
         for path in paths:
-            (copies / path.name).write_text(_with_whole_paths(path, folder), encoding="utf-8")
+            content = json.loads(path.read_text(encoding="utf-8"))
+            for cell in content["cells"]:
+                if "parameters" in cell["metadata"].get("tags", []):
+                    cell["source"] = [line.replace('"..', whole) for line in cell["source"]]
+            text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+            (copies / path.name).write_text(text, encoding="utf-8")
         shutil.copytree(data, folder / "data", ignore=shutil.ignore_patterns(".*"))
     say(f"notebooks: {len(paths)} in {copies}, their data in {folder / 'data'}. Next:")
     if find_spec("jupyterlab") is None:
         say('  pip install "skillcomp[lab]"')
     say(f"  jupyter lab {copies}")
-
-
-def _with_whole_paths(notebook: Path, folder: Path) -> str:
-    """Return a notebook that runs from anywhere: relative paths become paths in `folder`."""
-    content = json.loads(notebook.read_text(encoding="utf-8"))
-    for cell in content["cells"]:
-        if "parameters" in cell["metadata"].get("tags", []):
-            whole = json.dumps(folder.resolve().as_posix(), ensure_ascii=False)[:-1]
-            cell["source"] = [line.replace('"..', whole) for line in cell["source"]]
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 @contextmanager

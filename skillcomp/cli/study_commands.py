@@ -319,8 +319,7 @@ def _print_estimate(table: pd.DataFrame) -> None:
     """Print an estimate of the work that is left, its sums, and why a cost is unknown."""
     notes = table.pop("note").dropna().unique()
     table["minutes"] = table.pop("seconds") / 60
-    text = table.to_string(index=False, na_rep="unknown", float_format="{:.3f}".format)
-    say(text, lines=True)
+    say(table.to_string(index=False, na_rep="unknown", float_format="{:.3f}".format), lines=True)
     calls, usd, minutes = table[["n_calls", "cost_usd", "minutes"]].sum(skipna=False)
     total = f"total: {calls:.0f} calls, {usd:.3f} USD, {minutes:.1f} minutes"
     say(total.replace("nan", "unknown"))
@@ -439,6 +438,7 @@ def evaluate(
     concurrency : int
         Maximum questions at once.
     """
+    from skillcomp.io.files import write_json
     from skillcomp.live import evaluate as evaluation
 
     suite = evaluation.read_task_suite(task_suite)
@@ -485,7 +485,8 @@ def evaluate(
     if interval:
         say(f"with {interval['n']} tasks this supports: {interval['supports']}", err=True)
     file = output or state_root / "evaluations" / f"{candidate.run_id}.json"
-    evaluation.write_artefact(artefact, file)
+    file = file.expanduser().resolve()
+    write_json(file, {**artefact, "truth_anchor": str(file)})
     if interval:
         # the interval of the delta or, if there is no original skill, of the pass rate
         artefact = artefact | {"interval": [interval["ci_low"], interval["ci_high"]]}

@@ -70,8 +70,7 @@ def _escape_signs(text: str, more: str = "") -> str:
 
 def print_findings(linted: LintedPlace, *, with_warnings: bool, err: bool = False) -> None:
     """Print the findings on a skill, suite or study, grouped by rule, and then their counts."""
-    severities = ("error", "warning") if with_warnings else ("error",)
-    for severity in severities:
+    for severity in ("error", "warning") if with_warnings else ("error",):
         of_severity = linted.findings[linted.findings["severity"].eq(severity)]
         for rule, rows in of_severity.groupby("rule", sort=False):
             say(f"{severity}: {rows['reason'].iloc[0]} [{rule}]", err=err)

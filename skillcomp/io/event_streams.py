@@ -213,7 +213,9 @@ def read_trace(output: str, kind: Kind | None = None) -> Trace:
         if text:
             return Trace(answer=text)
         return Trace(status="error", error="the program wrote no answer")
-    events = _parse_events(output)
+    # str.splitlines also splits at characters that may occur inside an event
+    lines = output.split("\n")
+    events = _parse_json(output) or [event for line in lines for event in _parse_json(line)]
     if not events:
         error = "the program wrote no event, but something else" if text else "it wrote nothing"
         return Trace(kind=kind, status="error", error=error)
@@ -248,12 +250,6 @@ def _kind_of_output(output: str) -> Kind:
     return "text"
 
 
-def _parse_events(output: str) -> list[Event]:
-    # str.splitlines also splits at characters that may occur inside an event
-    lines = output.split("\n")
-    return _parse_json(output) or [event for line in lines for event in _parse_json(line)]
-
-
 def _of_type(events: Iterable[Event], *kinds: str) -> list[Event]:
     return [event for event in events if event.get("type") in kinds]
 
@@ -276,7 +272,21 @@ def _claude_trace(events: list[Event]) -> Trace:
     steps = _claude_steps(events, denied)
     opened = [s for s in steps if s.status in ("completed", "in_progress")]
     skills = init.get("skills")
-    fields: _Fields = {"model": _claude_model(events, init, result)}
+    models = {name: as_object(used) for name, used in object_at(result, "modelUsage").items()}
+    n_main = object_at(result, "usage").get("output_tokens")
+    own = [e for e in _of_type(events, "assistant") if e.get("parent_tool_use_id") is None]
+    # The model that wrote the answer, not one that only helped, comes last: that of the last
+    # message of the main agent, before that of the session, that with as many output tokens as the
+    # main loop (``usage``), and that with the most.
+    names = [
+        *sorted(models, key=lambda name: _count_or_nan(models[name].get("outputTokens"))),
+        *(name for name, used in models.items() if used.get("outputTokens") == n_main),
+        _text_at(init, "model"),
+        *(_text_at(object_at(e, "message"), "model") for e in own),
+    ]
+    # a message that the program wrote itself has the model "<synthetic>"
+    model = next((name for name in reversed(names) if name and name[0] != "<"), None)
+    fields: _Fields = {"model": _text_at(models.get(model or "", {}), "canonicalModel") or model}
     if result:
         fields |= {**_claude_usage(result), **_claude_outcome(result)}
     else:
@@ -294,27 +304,6 @@ def _claude_trace(events: list[Event]) -> Trace:
         **_step_counts(steps),
         **fields,
     )
-
-
-def _claude_model(events: list[Event], init: Event, result: Event) -> str | None:
-    """Return the model that wrote the answer, not one that only helped.
-
-    It is the model of the last message of the main agent, or else of the session. If neither is
-    reported, it is the model with as many output tokens as the main loop (``usage``), or with the
-    most.
-    """
-    models = {name: as_object(used) for name, used in object_at(result, "modelUsage").items()}
-    own = [e for e in _of_type(events, "assistant") if e.get("parent_tool_use_id") is None]
-    n_main = object_at(result, "usage").get("output_tokens")
-    names = [
-        *sorted(models, key=lambda name: _count_or_nan(models[name].get("outputTokens"))),
-        *(name for name, used in models.items() if used.get("outputTokens") == n_main),
-        _text_at(init, "model"),
-        *(_text_at(object_at(e, "message"), "model") for e in own),
-    ]
-    # a message that the program wrote itself has the model "<synthetic>"
-    model = next((name for name in reversed(names) if name and name[0] != "<"), None)
-    return _text_at(models.get(model or "", {}), "canonicalModel") or model
 
 
 def _claude_outcome(result: Event) -> _Fields:

@@ -306,7 +306,7 @@ def _checked_number(value: Any, key: str) -> Any:
 
 
 def _fault_text(fault: Any, model: type[Record]) -> str:
-    key = ".".join(str(part) for part in fault["loc"])
+    key = ".".join(map(str, fault["loc"]))
     if fault["type"] == "extra_forbidden":
         hint = suggest(key, model.model_fields).strip()
         return f"'{key}' is not a field of {model.__name__}" + (f" ({hint})" if hint else "")

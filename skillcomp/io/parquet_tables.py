@@ -40,8 +40,19 @@ def read_parquet(stream: BufferedReader, path: Path) -> pd.DataFrame:
                 size = max(column.num_values, group.num_rows)
                 needed += size * _WIDTHS.get(column.physical_type, _TEXT)
                 needed += column.total_uncompressed_size
-        if needed <= MAX_TABLE:
-            needed += _size_of_texts(stream, source)
+        texts = [field.name for field in source.schema_arrow if _is_text(field.type)]
+        if needed <= MAX_TABLE and texts:
+            # the letters of all texts, counted without writing out equal texts
+            stream.seek(0)
+            size = 0
+            packed = pq.ParquetFile(stream, read_dictionary=texts)
+            for batch in packed.iter_batches(1_000_000, columns=texts):
+                for column in batch.columns:
+                    lengths = pc.binary_length(column.dictionary)
+                    size += pc.sum(pc.cast(lengths, pa.int64()).take(column.indices)).as_py() or 0
+                if size > MAX_TABLE:
+                    break
+            needed += size
         if needed > MAX_TABLE:
             raise FrameError(
                 f"{path}: {rows:,} rows and {columns:,} columns take {needed / 2**30:,.1f} GiB in "
@@ -57,20 +68,3 @@ def _is_text(kind: pa.DataType) -> bool:
         kind = kind.value_type
     tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
     return any(test(kind) for test in tests)
-
-
-def _size_of_texts(stream: BufferedReader, source: pq.ParquetFile) -> int:
-    """Return the size of the letters of all texts, counted without writing out equal texts."""
-    names = [field.name for field in source.schema_arrow if _is_text(field.type)]
-    if not names:
-        return 0
-    stream.seek(0)
-    size = 0
-    packed = pq.ParquetFile(stream, read_dictionary=names)
-    for batch in packed.iter_batches(1_000_000, columns=names):
-        for column in batch.columns:
-            lengths = pc.binary_length(column.dictionary)
-            size += pc.sum(pc.cast(lengths, pa.int64()).take(column.indices)).as_py() or 0
-        if size > MAX_TABLE:
-            break
-    return size

@@ -298,21 +298,18 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
         yield group[0][0], max(end for _, end, _ in group), longest[2]
 
 
-def _byte_forms(secret: str) -> tuple[bytes, ...]:
-    forward = secret.encode("utf-8", "surrogatepass")
-    wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
-    return (*dict.fromkeys((forward, json.dumps(secret)[1:-1].encode())), forward[::-1], *wide)
-
-
 def _forms(secret: str) -> Iterator[bytes]:
     """Yield the forms of a secret, as they are after escapes are resolved."""
     for text in (secret, secret[::-1]):
         for plain in (text, json.dumps(text)[1:-1], text.replace('"', '""')):
             form = plain.encode("utf-8", "surrogatepass")
             yield from (form, _decoded(form))
-    yield quote(secret.encode("utf-8", "surrogatepass"), safe="").encode()
+    forward = secret.encode("utf-8", "surrogatepass")
+    yield quote(forward, safe="").encode()
     yield escape(secret).encode("utf-8", "surrogatepass")
-    for data in _byte_forms(secret):
+    wide = (secret.encode(f"utf-16-{order}", "surrogatepass") for order in ("le", "be"))
+    plain_forms = dict.fromkeys((forward, json.dumps(secret)[1:-1].encode()))
+    for data in (*plain_forms, forward[::-1], *wide):
         yield from (data, data.hex().encode())
         for encode, size, bits in ((base64.b64encode, 3, 6), (base64.b32encode, 5, 5)):
             for form in _cores(data, encode, size, bits):

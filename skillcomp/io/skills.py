@@ -188,7 +188,16 @@ def skill_of(text: str, slug: str, file: Path) -> Skill:
     name = _text_field(metadata.pop("name", None), "name", problems)
     description = _text_field(metadata.pop("description", None), "description", problems)
     concept = _take_concept(metadata, problems)
-    problems += _name_problems(name, description, slug)
+    if name and (len(name) > _MAX_NAME or not _NAME.fullmatch(name)):
+        problems.append(
+            f"front matter: 'name' is '{name[:80]}'; allowed: lower-case letters, digits and "
+            f"single hyphens, at most {_MAX_NAME} characters."
+        )
+    if name and name != slug:
+        problems.append(f"front matter: 'name' is '{name[:80]}', the folder is called '{slug}'.")
+    if len(description) > _MAX_DESCRIPTION:
+        allowed = f"{len(description):,} characters; allowed: at most {_MAX_DESCRIPTION:,}"
+        problems.append(f"front matter: 'description' has {allowed}.")
     return Skill(
         slug=slug,
         name=name,
@@ -260,19 +269,6 @@ def _text_field(value: Any, key: str, problems: list[str]) -> str:
     return value.strip()
 
 
-def _name_problems(name: str, description: str, slug: str) -> Iterator[str]:
-    if name and (len(name) > _MAX_NAME or not _NAME.fullmatch(name)):
-        yield (
-            f"front matter: 'name' is '{name[:80]}'; allowed: lower-case letters, digits and "
-            f"single hyphens, at most {_MAX_NAME} characters."
-        )
-    if name and name != slug:
-        yield f"front matter: 'name' is '{name[:80]}', the folder is called '{slug}'."
-    if len(description) > _MAX_DESCRIPTION:
-        size = f"{len(description):,} characters"
-        yield f"front matter: 'description' has {size}; allowed: at most {_MAX_DESCRIPTION:,}."
-
-
 def _take_concept(metadata: JsonObject, problems: list[str]) -> dict[str, str]:
     """Remove the concept fields from `metadata` and return them; other keys stay there."""
     block, names = metadata.pop("concept", None), ", ".join(CONCEPT_FIELDS)
@@ -320,8 +316,10 @@ def _flat_concept(metadata: JsonObject) -> JsonObject | None:
 
 def kind_in_words(value: Any) -> str:
     """Return what parsed YAML or JSON is, such as ``a list``."""
-    names = {str: "text", dict: "an object", list: "a list", bool: "a truth value"}
-    names |= {int: "a number", float: "a number"}
+    names = {
+        **{str: "text", dict: "an object", list: "a list", bool: "a truth value"},
+        **dict.fromkeys((int, float), "a number"),
+    }
     if value is None or value == "":
         return "nothing"
     return names.get(type(value), f"a value of type {type(value).__name__}")

@@ -403,8 +403,7 @@ class _Reader(SuiteReader):
         hint = suggest(value, VOCABULARY[key])
         if value in ELSEWHERE.get(key, ()):
             hint = " A word of other published files, kept."
-        allowed = ", ".join(VOCABULARY[key])
-        self.note(place, f"{key}: found '{value}'; allowed: {allowed}.{hint}")
+        self.note(place, f"{key}: found '{value}'; allowed: {', '.join(VOCABULARY[key])}.{hint}")
         return value
 
     def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], JsonObject]:
@@ -441,8 +440,10 @@ class _Reader(SuiteReader):
                 self.note(place, f"{key}: {sentence}{suggest(str(value), allowed)}")
         odd = self.extra(item, ("id", "kind", "description", "goal"), place) | bad
         sentence = self.text(item, "description", place) or ""
-        kind, goal = words["kind"], words["goal"]
-        return Check(check_id=ident, check_kind=kind, goal=goal, description=sentence), odd
+        check = Check(
+            check_id=ident, check_kind=words["kind"], goal=words["goal"], description=sentence
+        )
+        return check, odd
 
     def text(self, row: JsonObject, key: str, place: str) -> str | None:
         value = row.get(key)

@@ -454,7 +454,11 @@ def read_listed(
 ) -> Suite:
     """Turn a parsed evals.json, or set of trigger queries, into a suite; see `read_suite`."""
     top, key = as_object(content), "queries" if is_set else "evals"
-    skill = skill or _named_skill(top, file)
+    if not skill:
+        # the name in the file, else that of the folder above `evals`, else the stem of the file
+        name, folder = top.get("skill_name"), file.resolve().parent
+        skill = name.strip() if isinstance(name, str) else ""
+        skill = skill or (folder.parent.name if folder.name == "evals" else file.stem)
     slug = slug or skill + "-triggers" * is_set
     reader = _Reader(slug, skill, base_folders(file, slug))
     others = [name for name in top if name not in ("skill_name", key) and not is_set]
@@ -472,18 +476,6 @@ def read_listed(
         extra={name: top[name] for name in others},
         problems=tuple(reader.problems),
     )
-
-
-def _named_skill(top: JsonObject, file: Path) -> str:
-    """Return the name of the skill that a file tests.
-
-    This is the file's ``skill_name``, else the folder above ``evals``, else the file's stem.
-    """
-    name = top.get("skill_name")
-    if isinstance(name, str) and name.strip():
-        return name.strip()
-    folder = file.resolve().parent
-    return folder.parent.name if folder.name == "evals" else file.stem
 
 
 def repeats(place: str, names: Iterable[str], what: str = "id") -> list[str]:
@@ -542,12 +534,11 @@ class _Reader(SuiteReader):
         names = self.files(row.get("files"), place)
         extra |= {"files": names} if names else {}
         extra |= {"unmapped": unmapped} if unmapped else {}
-        trigger = self.trigger(row.get(trigger_key), place, trigger_key)
         return Case(
             case_id=f"{self.slug}/{ident}",
             prompt=prompt,
             checks=checks,
-            should_trigger=trigger,
+            should_trigger=self.trigger(row.get(trigger_key), place, trigger_key),
             extra=extra,
         )
 

@@ -359,7 +359,8 @@ def _lint_folder(root: Path) -> tuple[str, list[Finding]]:
         messages = [("reading", problem) for problem in suite.problems]
         messages += _storing_messages(suite.slug, partial(suite_files, suite, file))
         findings += (Finding(*message).in_file(file) for message in messages)
-    findings += _findings_of_several(skills, suites)
+    for file, *message in _messages_of_several(skills, suites):
+        findings.append(Finding(*message).in_file(file))
     n_cases = sum(len(suite.cases) for _, suite in suites)
     looked = f" in {_LOOKED}" * (not n_cases)
     return (
@@ -409,10 +410,10 @@ def _link_messages(skill: Skill, file: Path, root: Path) -> RuleMessages:
             yield "link_missing", f"{where} is not there."
 
 
-def _findings_of_several(
+def _messages_of_several(
     skills: list[tuple[Path, Skill]], suites: list[tuple[Path, Suite]]
-) -> Iterator[Finding]:
-    """Yield findings that compare the skills and prompts of a folder.
+) -> Iterator[tuple[Any, ...]]:
+    """Yield file, rule and message (and place and case_id) of findings that compare a folder.
 
     A skill has the slug, name or description of an earlier one, or lacks a kind of prompt; a suite
     has no skill; a prompt is that of an earlier case.
@@ -421,33 +422,30 @@ def _findings_of_several(
         named = ((getattr(skill, what), (file, skill)) for file, skill in skills)
         for (file, skill), (other, twin) in _repeated(named):
             if what == "description":
-                message = f"the description is that of {other} as well."
-                yield Finding("description_twice", message).in_file(file)
+                yield file, "description_twice", f"the description is that of {other} as well."
             elif what == "slug" or twin.slug.casefold() != skill.slug.casefold():
                 message = f"the {what} '{getattr(skill, what)}' is that of {other} as well."
-                yield Finding("slug_twice", message).in_file(file)
+                yield file, "slug_twice", message
     suite_of = {suite.skill: (place, suite) for place, suite in suites}
     slugs = {skill.slug for _, skill in skills}
     for file, skill in skills:
         if skill.slug not in suite_of:
-            message = f"there are no prompts in {_LOOKED.replace('SKILL', skill.slug)}."
-            yield Finding("evals_none", message).in_file(file)
+            looked = _LOOKED.replace("SKILL", skill.slug)
+            yield file, "evals_none", f"there are no prompts in {looked}."
             continue
         place, suite = suite_of[skill.slug]
         kinds = {CONTROL, *(case.prompt_kind for case in suite.cases)}
         for kind in (kind for kind in KINDS if kind not in kinds):
-            message = f"no {kind} prompt among {len(suite.cases)}."
-            yield Finding("kind_none", message).in_file(place)
+            yield place, "kind_none", f"no {kind} prompt among {len(suite.cases)}."
     for file, suite in suites:
         if suite.skill not in slugs:
             folder = f"no folder of this name with {FILE_NAME}"
-            message = f"there is no skill '{suite.skill}' ({folder})."
-            yield Finding("skill_none", message).in_file(file)
+            yield file, "skill_none", f"there is no skill '{suite.skill}' ({folder})."
     cases = ((file, case) for file, suite in suites for case in suite.cases)
     prompts = ((case.prompt, (file, case)) for file, case in cases)
     for (file, case), (_, earlier) in _repeated(prompts):
         message = f"{case.case_id}: the prompt is that of {earlier.case_id} as well."
-        yield Finding("prompt_twice", message, case_id=case.case_id).in_file(file)
+        yield file, "prompt_twice", message, "", case.case_id
 
 
 def _repeated(texts: Iterable[tuple[str, Any]]) -> Iterator[tuple[Any, Any]]:

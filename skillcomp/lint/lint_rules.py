@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -183,8 +183,7 @@ def findings_frame(findings: Iterable[Finding]) -> pd.DataFrame:
         severity = finding.severity or ("error" if finding.rule in ERRORS else "warning")
         rows.append(finding._asdict() | {"severity": severity, "reason": RULES[finding.rule]})
     # Arrow, the default storage of text in pandas, refuses file names that are not UTF-8
-    text = pd.StringDtype("python", na_value=math.nan)
-    return pd.DataFrame(rows, columns=columns, dtype=text)
+    return pd.DataFrame(rows, columns=columns, dtype=pd.StringDtype("python", na_value=math.nan))
 
 
 MOST = 20  # maximum number of links, and of downloads, that are checked in a file
@@ -304,7 +303,18 @@ def skill_findings(skill: Skill, suites: Iterable[Suite] = ()) -> list[Finding]:
     cases = [case for suite in suites if suite.skill == skill.slug for case in suite.cases]
     tested = {case.comprehension_dimension for case in cases} & {*DIMENSIONS}
     if expected:
-        messages += _concept_messages(skill.concept, entries)
+        absent = [name for name in CONCEPT_FIELDS if name not in skill.concept]
+        not_text = [name for name in absent if not isinstance(entries.get(name), str | None)]
+        if missing := [name for name in absent if name not in not_text]:
+            message = f"concept: missing or empty: {', '.join(missing)}."
+            messages.append(("concept_missing", message))
+        for name in not_text:
+            message = f"concept.{name}: found a {type(entries[name]).__name__}; expected text."
+            messages.append(("concept_not_text", message))
+        for name in (str(name) for name in entries if name not in CONCEPT_FIELDS):
+            hint = suggest(name, CONCEPT_FIELDS)
+            message = f"concept.{name}: not one of the seven concept fields.{hint}"
+            messages.append(("reading", message))
     elif tested - {*SECTIONS.values()} or any(case.concept_field for case in cases):
         message = f"concept: there is none; expected {', '.join(CONCEPT_FIELDS)}."
         messages.append(("concept_none", message))
@@ -334,24 +344,6 @@ def shared_concepts(skills: Iterable[Skill]) -> dict[str, Finding]:
                     message = f"concept.{name}: shares '{' '.join(gram)}' with skill '{other}'."
                     findings[skill.slug] = Finding("concept_shared", message, f"skill {skill.slug}")
     return findings
-
-
-def _concept_messages(concept: Mapping[str, str], entries: Mapping[str, Any]) -> RuleMessages:
-    """Yield the faults of a concept block.
-
-    `entries` has all fields of the block; `concept` has only those that contain text.
-    """
-    absent = [name for name in CONCEPT_FIELDS if name not in concept]
-    not_text = [name for name in absent if not isinstance(entries.get(name), str | None)]
-    missing = [name for name in absent if name not in not_text]
-    if missing:
-        yield "concept_missing", f"concept: missing or empty: {', '.join(missing)}."
-    for name in not_text:
-        kind = type(entries[name]).__name__
-        yield "concept_not_text", f"concept.{name}: found a {kind}; expected text."
-    for name in (str(name) for name in entries if name not in CONCEPT_FIELDS):
-        hint = suggest(name, CONCEPT_FIELDS)
-        yield "reading", f"concept.{name}: not one of the seven concept fields.{hint}"
 
 
 def _section_messages(skill: Skill, rule: str, dimensions: Collection[str | None]) -> RuleMessages:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -210,8 +209,7 @@ def _sources_root(suite: Suite) -> Path | None:
 
 
 def _word_stems(text: str) -> set[str]:
-    words = set(re.findall(r"[a-z]{3,}", text.lower())) - _SMALL
-    return {_ENDING.sub("", word) for word in words}
+    return {_ENDING.sub("", word) for word in {*re.findall(r"[a-z]{3,}", text.lower())} - _SMALL}
 
 
 class SuiteLint:
@@ -264,8 +262,7 @@ class SuiteLint:
             self._check_prompt,
             self._check_behaviours,
             self._check_leaks,
-            self._check_truth_sources,
-            self._check_contrast,
+            self._check_references,
         ):
             yield from rules(case)
 
@@ -400,14 +397,12 @@ class SuiteLint:
                 message = f"prompt: shares '{_shortened(longest)}' with {place}; "
                 yield "leak", f"{message}allowed: no run of {LEAK_N} content words."
 
-    def _check_truth_sources(self, case: Case) -> RuleMessages:
+    def _check_references(self, case: Case) -> RuleMessages:
         if not case.truth_sources:
             yield "truth_missing", "truth_sources: found none."
         for rule, message in map(self.source_fault, case.truth_sources):
             if rule not in ("", "not_checked"):  # `_check_knowledge` counts those not checked
                 yield rule, message
-
-    def _check_contrast(self, case: Case) -> RuleMessages:
         name = case.contrast_of
         cases = {case.case_id: case for case in self.suite.cases}
         if name is None:
@@ -585,7 +580,7 @@ def places_in_process(files: Mapping[str, bytes], test: str) -> Iterator[tuple[s
         seen.add(name)
         try:
             # parsing can warn, for example about an invalid escape sequence
-            with warnings.catch_warnings(action="ignore"):
+            with catch_warnings(action="ignore"):
                 tree = ast.parse(files[name])
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue

@@ -78,7 +78,24 @@ def run_sync(main: _Main[_T]) -> _T:
     async def entry() -> _T:
         running["loop"], running["task"] = asyncio.get_running_loop(), asyncio.current_task()
         started.set()
-        return await _run_until_stopped(main)
+        stop, interrupted = Stop(), Stop()
+        _INTERRUPTION.set(interrupted)
+        task = asyncio.ensure_future(main(stop))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # wait for the items that are running, then raise the cancellation
+            stop.ask("interrupted")
+            interrupted.ask("interrupted")
+            message, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
+            if n:
+                them = "it" if n == 1 else "them"
+                message = f"finishing {n} under way; Ctrl-C again gives {them} up"
+            from tqdm.auto import tqdm  # tqdm is imported only here, because few callers need it
+
+            tqdm.write(message, file=sys.stderr)
+            await task
+            raise
 
     with _sigterm_as_ctrl_c(), ThreadPoolExecutor(1, thread_name_prefix="skillcomp") as pool:
         future = pool.submit(contextvars.copy_context().run, lambda: asyncio.run(entry()))
@@ -108,26 +125,6 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
     finally:
         if is_free:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-async def _run_until_stopped(main: _Main[_T]) -> _T:
-    """Run `main`; if cancelled, wait for the running items, then raise the cancellation."""
-    stop, interrupted = Stop(), Stop()
-    _INTERRUPTION.set(interrupted)
-    task = asyncio.ensure_future(main(stop))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        stop.ask("interrupted")
-        interrupted.ask("interrupted")
-        message, n = "stopping; Ctrl-C again ends at once", stop.n_under_way
-        if n:
-            message = f"finishing {n} under way; Ctrl-C again gives {'it' if n == 1 else 'them'} up"
-        from tqdm.auto import tqdm  # tqdm is imported only here, because few callers need it
-
-        tqdm.write(message, file=sys.stderr)
-        await task
-        raise
 
 
 async def fan_out(

@@ -14,7 +14,7 @@ import string
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, field
@@ -255,8 +255,16 @@ class Budget:
         """
         async with self._changed:
             while (reserved := self._reserve_now(estimate)) is None:
-                if self.exhausted or not self._running:
-                    self.exhausted = self.exhausted or self._exhausted_text(estimate)
+                if self.exhausted:
+                    return None
+                if not self._running:
+                    left = max((self.limit or 0.0) - self.spent, 0.0)
+                    most = self._dearest * _SAFETY if math.isnan(estimate) else estimate
+                    following = "what the next call costs is not known"
+                    if not math.isnan(most):
+                        following = f"the next call may cost up to {most:.4f}"
+                    spent = f"budget_usd {self.limit:g}: {self.spent:.4f} are spent"
+                    self.exhausted = f"{spent} and {following} ({left:.4f} left)"
                     return None
                 await self._changed.wait()
         return reserved
@@ -283,15 +291,6 @@ class Budget:
                     "kept; give prices= to the agent or leave budget_usd out"
                 )
             self._changed.notify_all()
-
-    def _exhausted_text(self, estimate: float) -> str:
-        left = max((self.limit or 0.0) - self.spent, 0.0)
-        most = self._dearest * _SAFETY if math.isnan(estimate) else estimate
-        following = "what the next call costs is not known"
-        if not math.isnan(most):
-            following = f"the next call may cost up to {most:.4f}"
-        spent = f"budget_usd {self.limit:g}: {self.spent:.4f} are spent"
-        return f"{spent} and {following} ({left:.4f} left)"
 
 
 # Match messages about a missing login. Status codes do not help, because programs and proxies use
@@ -377,7 +376,13 @@ class Engine(ABC):
             try:
                 await self.do_open_jobs()
             finally:
-                await self._close_with_receipts(receipts)
+                await self.ledger.close()
+                self.stopped = self.stop.reason or (self.budget.exhausted if self.n_open else None)
+                try:
+                    await self.ledger.write("receipts", receipts("ended"))
+                finally:  # close the agents or graders even if the receipts cannot be written
+                    for participant in self.participants.values():
+                        await participant.agent_or_grader.aclose()
         except Exception as error:
             if not self.lost:
                 raise
@@ -388,16 +393,6 @@ class Engine(ABC):
                 f"{str(error) or error_text(error)}\n{plural(len(self.lost), 'paid answer')} "
                 f"lost{cost}: {jobs}. Solve the problem above; the same call asks again."
             ) from error
-
-    async def _close_with_receipts(self, receipts: Callable[[str], list[JsonObject]]) -> None:
-        """Write the last receipts, then close the agents or graders even if that fails."""
-        await self.ledger.close()
-        self.stopped = self.stop.reason or (self.budget.exhausted if self.n_open else None)
-        try:
-            await self.ledger.write("receipts", receipts("ended"))
-        finally:
-            for participant in self.participants.values():
-                await participant.agent_or_grader.aclose()
 
     def _receipts(self, receipt: str, event: str) -> list[JsonObject]:
         """Return a receipt for each agent or grader.
@@ -537,19 +532,15 @@ class Recorder(BaseAgent):
                 usd = estimate()
                 upper = {} if math.isnan(usd) else {"cost_upper_usd": usd}
                 paid_reply = paid_reply.model_copy(update=upper)
-            await self._book(paid_reply, started)
+            try:
+                await self._engine.record_reply(self._job, paid_reply, started)
+            except Exception:
+                if paid_reply.status in PAID:
+                    self._engine.lost.append((self._job.key, paid_reply.cost_usd))
+                raise
         finally:
             await budget.settle(reserved, paid_reply)
         return paid_reply
-
-    async def _book(self, reply: Reply, started: datetime) -> None:
-        """Store a reply; note it as lost if that fails and it was paid for."""
-        try:
-            await self._engine.record_reply(self._job, reply, started)
-        except Exception:
-            if reply.status in PAID:
-                self._engine.lost.append((self._job.key, reply.cost_usd))
-            raise
 
 
 class Ruling(NamedTuple):
@@ -596,14 +587,8 @@ class Judging(Engine):
         self, store: RunStore, grader: Any, jobs: Sequence[Any], study: JsonObject
     ) -> None:
         self.grader, self.jobs, self.agent = grader, jobs, agent_of(grader)
-        settings = getattr(self.agent, "settings", None)
-        self.participant = Participant(
-            agent_or_grader=grader,
-            settings=settings,
-            prompt_version=grader.version,
-            n_wanted=len(jobs),
-            n_open=len(jobs),
-        )
+        settings, n_jobs = getattr(self.agent, "settings", None), len(jobs)
+        self.participant = Participant(grader, settings, grader.version, n_jobs, n_open=n_jobs)
         super().__init__(store, study, [self.participant])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}

@@ -278,9 +278,10 @@ class Evaluation:
             repeats=self.pass_k,
             loaded={"previous": original} if original else None,
         )
-        total = cost_total(plan)
-        usd, why = total.loc[total["mode"].eq("cached"), ["cost_usd", "note"]].iloc[0]
-        cost = f"about {usd:.2f} USD" if math.isfinite(usd) else f"at a cost not known ({why})"
+        _, cached = cost_total(plan).to_dict("records")
+        cost = f"at a cost not known ({cached['note']})"
+        if math.isfinite(cached["cost_usd"]):
+            cost = f"about {cached['cost_usd']:.2f} USD"
         return f"{counts} by rubric, {cost}"
 
     def skipped(self, threshold: float) -> JsonObject | None:
@@ -395,8 +396,7 @@ class Evaluation:
             return "not asked"
         if row["status"] != "ok":
             return f"{row['status']}: {row['error'] or 'no answer'}"
-        why = verdict.get("rationale") or self.grader.errors.get(row["attempt_id"])
-        return why or "not judged"
+        return verdict.get("rationale") or self.grader.errors.get(row["attempt_id"], "not judged")
 
     def _make_artefact(
         self, under: Mapping[str, Results], extra: JsonObject, verdict: str = "", reason: str = ""
@@ -471,12 +471,6 @@ class Evaluation:
         if note not in self.notes:
             self.notes.append(note)
         return None
-
-
-def write_artefact(artefact: JsonObject, path: Path) -> None:
-    """Write an artefact to a file, with the path of the file in the field ``truth_anchor``."""
-    place = path.expanduser().resolve()
-    write_json(place, {**artefact, "truth_anchor": str(place)})
 
 
 def _text_of(skill: Skill | Path) -> str:

@@ -128,20 +128,29 @@ def make_plan(
             )
         _require_no_secret(f"{place}: '{redact(text.text or '')[:200]}'", text.text or "")
         texts[slug, condition] = before or text
-    agents_to_add = new_agents(store, agents)
+    known = {row["agent"]: row for row in store.records("agents")}
+    agents_to_add = []
+    for agent in agents:
+        about = {name: getattr(agent, name) for name in ("model", "family", "settings")}
+        # the row in the store contains no secrets, so compare without them
+        about = redacted_content({"agent": agent.name, **about, "prompt_version": agent_version()})
+        if was := known.get(agent.name):
+            require_unchanged("agent", was, about, ("model", "settings", "prompt_version"))
+        else:
+            agents_to_add.append(about)
     planned = {key_of(row): PlannedCell(**row) for row in store.records("plan")}
     names = [agent.name for agent in agents]
     places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
     taken = {cell.attempt_id for cell in planned.values()}
     taken |= {row["attempt_id"] for row in store.rows("attempts", "attempt_id")}
     cells = {}
-    for skill, agent, case_id, condition, repeat in interleaved(
+    for skill, name, case_id, condition, repeat in interleaved(
         places, names, conditions, repeats, seed=seed
     ):
-        name = f"{case_id}/{condition}/{repeat}"
+        ident = f"{case_id}/{condition}/{repeat}"
         cell = PlannedCell(
-            attempt_id=f"{name}/{agent}" if len(names) > 1 or name in taken else name,
-            agent=agent,
+            attempt_id=f"{ident}/{name}" if len(names) > 1 or ident in taken else ident,
+            agent=name,
             skill=skill,
             case_id=case_id,
             condition=condition,
@@ -207,25 +216,6 @@ def _require_no_secret(what: str, text: str) -> None:
             "unchanged, so that the study can resume: write it without the secret, or unset the "
             "variable."
         )
-
-
-def new_agents(store: RunStore, agents: Sequence[Agent]) -> list[JsonObject]:
-    """Return a row of the table ``agents`` for each agent that the store does not know.
-
-    A row has name, model, family and settings of the agent, and the hash of the template that loads
-    a skill. Raise if a known agent has changed.
-    """
-    recorded = {row["agent"]: row for row in store.records("agents")}
-    new = []
-    for agent in agents:
-        about = {name: getattr(agent, name) for name in ("model", "family", "settings")}
-        # the row in the store contains no secrets, so compare without them
-        about = redacted_content({"agent": agent.name, **about, "prompt_version": agent_version()})
-        if before := recorded.get(agent.name):
-            require_unchanged("agent", before, about, ("model", "settings", "prompt_version"))
-        else:
-            new.append(about)
-    return new
 
 
 def interleaved(

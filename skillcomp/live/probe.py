@@ -324,8 +324,8 @@ def _cost_sentence(store: RunStore, graders: Sequence[LiveGrader]) -> str:
         conditions=["baseline"],
         repeats=len(ANSWERS),
     )
-    total = cost_total(costs[costs["role"].eq("grader")])
     # the price of calls without caching
-    row = total[total["mode"].eq("plain")].iloc[0]
-    dollars = "an unknown cost" if pd.isna(row["cost_usd"]) else f"about ${row['cost_usd']:.2f}"
-    return f"up to {plural(int(row['n_calls']), 'question')} to graders, {dollars}."
+    plain, _ = cost_total(costs[costs["role"].eq("grader")]).to_dict("records")
+    usd = plain["cost_usd"]
+    dollars = "an unknown cost" if pd.isna(usd) else f"about ${usd:.2f}"
+    return f"up to {plural(plain['n_calls'], 'question')} to graders, {dollars}."

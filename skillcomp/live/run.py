@@ -219,11 +219,7 @@ class AnswerWork(Engine):
             settings,
             [
                 Participant(
-                    agent_or_grader=agent,
-                    settings=agent.settings,
-                    prompt_version=template,
-                    n_wanted=n_wanted[agent.name],
-                    n_open=n_open[agent.name],
+                    agent, agent.settings, template, n_wanted[agent.name], n_open[agent.name]
                 )
                 for agent in agents
             ],
@@ -514,8 +510,23 @@ def grade(
     A grader is identified by its name and version, in all rounds. The table ``graders`` keeps its
     model and settings.
     """
-    _check_arguments(as_store(store), graders, round)
-    suites = store.suites.values()
+    suites = as_store(store).suites.values()
+    for grader in graders:
+        if not callable(getattr(grader, "grade", None)):
+            why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
+            raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
+    require_distinct("grader", graders, "name", "version")
+    require_whole("round", round, StudyError)
+    rows = store.rows("attempts", "attempt_id", "skill", "agent_family")
+    if not rows:
+        raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
+    for row in rows:
+        if row["attempt_id"].startswith(PREFIX):
+            raise GraderError(
+                f"attempt '{row['attempt_id']}': names that begin with '{PREFIX}' are reserved."
+            )
+    slugs = {row["skill"] for row in rows}
+    require_unedited(store, [suite for suite in suites if suite.skill in slugs])
     answers = gold_answers(suites, gold)
     if min_gold_agreement is not None:
         what = "min_gold_agreement is"
@@ -527,9 +538,8 @@ def grade(
                 "cases of a suite, or give gold= a file."
             )
     gold_cases = {answer.case_id for answer in answers}
-    carrying = (s for s in suites if any(c.case_id in gold_cases for c in s.cases))
-    require_unedited(store, carrying)
-    warn_of_shared_family(graders, store.table("attempts").column("agent_family").to_pylist())
+    require_unedited(store, (s for s in suites if gold_cases & cases_by_id([s]).keys()))
+    warn_of_shared_family(graders, [row["agent_family"] for row in rows])
     with store.writer():
         cases, skills, items = cases_by_id(suites), store.skills, []
         for attempt in store.records("attempts"):
@@ -551,11 +561,10 @@ def grade(
         for grader in graders:
             # a grader may choose its own checks, also for attempts that exceeded their time limit
             if of := getattr(grader, "checks_of", None):
-                chosen = ((item, of(item.attempt, item.case)) for item in items)
                 own = [
                     replace(item, case=item.case.model_copy(update={"checks": checks}))
-                    for item, checks in chosen
-                    if checks
+                    for item in items
+                    if (checks := of(item.attempt, item.case))
                 ]
             else:
                 own = [item for item in items if item.attempt.status == "ok"]
@@ -719,23 +728,6 @@ class Gradings(Judging):
         if grading.replies:  # a grader without an agent has no replies
             last = grading.replies[-1]
         return Ruling(fresh, last, "error" not in statuses, problems, grading.gives_away)
-
-
-def _check_arguments(store: RunStore, graders: Sequence[LiveGrader], round: object) -> None:
-    for grader in graders:
-        if not callable(getattr(grader, "grade", None)):
-            why = "; sc.compare takes it" if hasattr(grader, "compare") else ""
-            raise StudyError(f"graders: found {grader!r}{why}; allowed: what has a method grade.")
-    require_distinct("grader", graders, "name", "version")
-    require_whole("round", round, StudyError)
-    if not store.table("attempts").num_rows:
-        raise StudyError(f"{store.path}: there are no answers to grade; run the study first.")
-    rows = store.rows("attempts", "attempt_id", "skill")
-    for name in (row["attempt_id"] for row in rows):
-        if name.startswith(PREFIX):
-            raise GraderError(f"attempt '{name}': names that begin with '{PREFIX}' are reserved.")
-    skills = {row["skill"] for row in rows}
-    require_unedited(store, [suite for suite in store.suites.values() if suite.skill in skills])
 
 
 def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) -> None:

@@ -177,15 +177,13 @@ def run_works(store: RunStore) -> _Works:
     columns = ("attempt_id", *KEY, "status", "answer", "cost_usd", "agent_model", "error")
     for row in own_attempts(store, *columns):
         work, cell, answer = work_of(row), key_of(row), row["answer"] or ""
+        is_ok = row["status"] == "ok"
         work.add(row["cost_usd"], row["agent_model"])
-        work.n_empty += row["status"] == "ok" and not answer.strip()
+        work.n_empty += is_ok and not answer.strip()
         work.n_addressing += addresses_grader(answer) is not None
-        if row["status"] == "ok":
-            work.outcomes["ok"].add(cell)
-        elif row["status"] in PAID:
-            work.outcomes["not_ok"].add(cell)
-        else:
-            work.outcomes["failed"].add(cell)
+        outcome = "ok" if is_ok else "not_ok" if row["status"] in PAID else "failed"
+        work.outcomes[outcome].add(cell)
+        if outcome == "failed":
             place = row["attempt_id"].rpartition("/error-")[0] or row["attempt_id"]
             failures.append(_Failure(work, cell, row["error"], place))
     for row in store.records("surplus"):
@@ -213,8 +211,7 @@ def grade_works(store: RunStore) -> _Works:
     notes, _ = uncollected_batches(store, "grade")
 
     def work_of(name: str, number: str | None, round: int) -> _Work:
-        note = notes.get(f"{name}#{number}/{round}")
-        new = _Work("grade", name, round=round, batches=note)
+        new = _Work("grade", name, round=round, batches=notes.get(f"{name}#{number}/{round}"))
         return works.setdefault((name, number, round), new)
 
     # for each work and attempt: the status of the last verdict on each check

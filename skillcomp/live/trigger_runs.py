@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -223,9 +223,23 @@ def prepare_run(
     _require_names("skill", only_skills, suite_files)
     _require_names("neighbour", neighbours or (), skill_files)
     suites = {
-        slug: file for slug, file in suite_files.items() if slug in (only_skills or suite_files)
+        slug: read_suite(file, skill=slug)
+        for slug, file in suite_files.items()
+        if slug in (only_skills or suite_files)
     }
-    selected = _selected_cases(suites, settings.suite, only_cases, max_cases)
+    _require_names("case", only_cases, [c.own_id for s in suites.values() for c in s.cases])
+    selected = []
+    for slug, suite in suites.items():
+        chosen = chosen_cases(suite, settings.suite, only_cases, max_cases)
+        harmless = ("is not a known column", KEPT)
+        wrong = [p for p in suite.problems if not any(words in p for words in harmless)]
+        if chosen and wrong:
+            listed = "\n".join(f"- {problem}" for problem in wrong)
+            raise SuiteError(
+                f"{suite_files[slug]}: what cannot be read cannot be checked:\n{listed}"
+            )
+        _require_folders([case.case_id for case in chosen], SuiteError)
+        selected += [(slug, case) for case in chosen]
     cases = [(slug, case) for slug, case in selected if case.prompt_kind != CONTROL]
     if not cases:
         hint = " --case chooses among those of --suite;" * bool(only_cases)
@@ -278,27 +292,6 @@ def prepare_run(
     return plan
 
 
-def _selected_cases(
-    suite_files: Mapping[str, Path], which: Which, only: Sequence[str], most: int | None
-) -> list[tuple[str, Case]]:
-    """Return the cases that a run asks, each with the slug of its skill; see `chosen_cases`."""
-    suites = {slug: read_suite(file, skill=slug) for slug, file in suite_files.items()}
-    _require_names("case", only, [case.own_id for suite in suites.values() for case in suite.cases])
-    cases = []
-    for slug, suite in suites.items():
-        chosen = chosen_cases(suite, which, only, most)
-        harmless = ("is not a known column", KEPT)
-        wrong = [p for p in suite.problems if not any(words in p for words in harmless)]
-        if chosen and wrong:
-            listed = "\n".join(f"- {problem}" for problem in wrong)
-            raise SuiteError(
-                f"{suite_files[slug]}: what cannot be read cannot be checked:\n{listed}"
-            )
-        _require_folders([case.case_id for case in chosen], SuiteError)
-        cases += [(slug, case) for case in chosen]
-    return cases
-
-
 def _require_names(what: str, names: Sequence[str], there: Collection[str]) -> None:
     for name in names:
         require_known(f"trigger: there is no {what}", name, there, StudyError, label="there")
@@ -328,8 +321,8 @@ def read_run(folder: Path) -> TriggerPlan:
     try:
         plan = TriggerPlan.model_validate_json(data)
     except ValidationError as cause:
-        why = first_fault(cause)
-        raise StoreError(f"{file}: not the description of a run ({why}).") from cause
+        message = f"{file}: not the description of a run ({first_fault(cause)})."
+        raise StoreError(message) from cause
     slugs = [*plan.cases.values(), *plan.controls.values(), *plan.neighbours]
     require_ids([*plan.cases, *plan.controls, *plan.judged, *slugs], str(file), StoreError)
     for cases in (plan.cases, plan.controls):
@@ -440,8 +433,7 @@ class _CaseAgent:
         passed = await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
         self._write_current(case, skill, folder, {"pass": passed})
         if self._progress:
-            line = case_line(skill, case, reply, passed)
-            tqdm.write(redact(line), file=sys.stderr)
+            tqdm.write(redact(case_line(skill, case, reply, passed)), file=sys.stderr)
         return reply
 
     def _write_current(
@@ -539,7 +531,19 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
     `skillcomp.triggers.controls`. If that finds the instrument dead for a skill, ``pass`` is None
     for all cases of the skill. ``unknown_count`` is the number of cases with None.
     """
-    controls = _control_rows(folder, plan)
+    store = RunStore(folder / "store")
+    table = triggers.controls(frames.invocations(store), frames.cases(store))
+    table = table.astype(object).where(table.notna(), None)
+    by_skill: dict[str, Any] = {row["offered"]: row for row in table.to_dict("records")}
+    for case_id, slug in plan.controls.items():
+        unknown = {"offered": slug, "dead": None, "note": triggers.UNKNOWN_CALL.format(slug)}
+        control = by_skill.setdefault(slug, unknown)
+        if control["dead"] is None and case_id.endswith("/control-call"):
+            # say why it is unknown whether a call fired
+            meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
+            reason = "the program does not report it" if meta else NOT_ASKED
+            control["note"] += f" ({meta.get('run', {}).get('error') or reason})"
+    controls = list(by_skill.values())
     dead = [row["offered"] for row in controls if row["dead"]]
     rows = []
     for case_id, skill in plan.cases.items():
@@ -579,22 +583,6 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
         "dead": dead,
         "rows": rows,
     }
-
-
-def _control_rows(folder: Path, plan: TriggerPlan) -> list[JsonObject]:
-    """Return the rows of `triggers.controls`; if it is unknown whether a call fired, say why."""
-    store = RunStore(folder / "store")
-    table = triggers.controls(frames.invocations(store), frames.cases(store))
-    table = table.astype(object).where(table.notna(), None)
-    rows: dict[str, Any] = {row["offered"]: row for row in table.to_dict("records")}
-    for case_id, slug in plan.controls.items():
-        unknown = {"offered": slug, "dead": None, "note": triggers.UNKNOWN_CALL.format(slug)}
-        row = rows.setdefault(slug, unknown)
-        if row["dead"] is None and case_id.endswith("/control-call"):
-            meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
-            reason = "the program does not report it" if meta else NOT_ASKED
-            row["note"] += f" ({meta.get('run', {}).get('error') or reason})"
-    return list(rows.values())
 
 
 def control_lines(summary: JsonObject) -> list[str]:

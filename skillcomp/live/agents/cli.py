@@ -312,7 +312,17 @@ class CliAgent(BaseAgent):
         offered = (skill, *bounds.neighbours) if skill and is_installed else ()
         with case_folder(private_base()) as folder:
             for installed in offered:
-                self._install_skill(installed, folder / "home")
+                place = folder / "home" / self._skills_folder / installed.slug
+                if not place.resolve().is_relative_to((folder / "home").resolve()):
+                    slug = installed.slug
+                    raise AgentError(
+                        f"CliAgent: skill '{slug}' would be installed outside the home."
+                    )
+                place.mkdir(parents=True)
+                own = Path(installed.path)
+                if own.name == "SKILL.md" and own.is_file():
+                    copy_skill(own.parent, place)
+                (place / "SKILL.md").write_text(installed.text, encoding="utf-8")
             for name, file in cell.files if cell else ():
                 target = folder / "work" / name
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -368,16 +378,6 @@ class CliAgent(BaseAgent):
             return host_of(self._base_url, self._known.host) or host_of(own_url, "")
         hosts = (host_of(os.environ.get(of.url), of.host) for of in _KNOWN.values())
         return ", ".join(dict.fromkeys(filter(None, hosts))) or None
-
-    def _install_skill(self, skill: Skill, home: Path) -> None:
-        folder = home / self._skills_folder / skill.slug
-        if not folder.resolve().is_relative_to(home.resolve()):
-            raise AgentError(f"CliAgent: skill '{skill.slug}' would be installed outside the home.")
-        folder.mkdir(parents=True)
-        own = Path(skill.path)
-        if own.name == "SKILL.md" and own.is_file():
-            copy_skill(own.parent, folder)
-        (folder / "SKILL.md").write_text(skill.text, encoding="utf-8")
 
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""

@@ -377,8 +377,8 @@ def keep_files(work: Path, folder: Path, ran: Ran) -> None:
 def write_file(folder: Path, name: str, data: bytes) -> None:
     """Write a file without secrets; if the folder has an entry of this name, replace it."""
     remove_entry(folder, name)
-    is_json = name.endswith(".json")
-    (folder / name).write_bytes(redact_json(data) if is_json else redact_bytes(data))
+    redacted = redact_json if name.endswith(".json") else redact_bytes
+    (folder / name).write_bytes(redacted(data))
 
 
 def remove_entry(folder: Path, name: str) -> None:

@@ -51,6 +51,7 @@ from skillcomp.live.agents.agent import (
 )
 from skillcomp.live.concurrency import StoppedError, interruption
 from skillcomp.pricing import Price
+from skillcomp.records import AttemptStatus
 
 if TYPE_CHECKING:
     import anthropic
@@ -80,8 +81,7 @@ class UnreadableReplyError(AgentError):
 
 def error_text(error: BaseException) -> str:
     """Return class, status and message of an error as one text."""
-    status = getattr(error, "status_code", "")
-    head = f"{type(error).__name__} {status}".strip()
+    head = f"{type(error).__name__} {getattr(error, 'status_code', '')}".strip()
     sent = _request_headers(error)
     # keys in the headers of a failed call are secrets, too
     for name, header in (("API_KEY", "x-api-key"), ("AUTHORIZATION", "authorization")):
@@ -146,8 +146,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     unreadable, negative or not finite is ignored.
     """
     for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name)
-        seconds = None if value is None else _seconds_or_date(value, unit)
+        seconds = _seconds_or_date(headers.get(name, ""), unit)
         if seconds is not None and 0 <= seconds < float("inf"):
             return seconds
     return None
@@ -180,6 +179,7 @@ class CacheGate:
 
     def __init__(self, seconds: float) -> None:
         self._alive = seconds * _MARGIN
+        # until when the gate of a prefix is open
         self._until: defaultdict[str, float] = defaultdict(float)
         # a lock belongs to the event loop that first used it
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, defaultdict[str, asyncio.Lock]]
@@ -187,15 +187,12 @@ class CacheGate:
 
     async def reply(self, prefix: str, call: Callable[[], Awaitable[Reply]]) -> Reply:
         """Make a call once the gate of its prefix is open or the call is the first."""
-        if not self._is_open(prefix):
+        if self._until[prefix] <= time.monotonic():
             locks = self._locks.setdefault(asyncio.get_running_loop(), defaultdict(asyncio.Lock))
             async with locks[prefix]:
-                if not self._is_open(prefix):
+                if self._until[prefix] <= time.monotonic():
                     return await self._open_after(prefix, call)
         return await self._open_after(prefix, call)
-
-    def _is_open(self, prefix: str) -> bool:
-        return self._until[prefix] > time.monotonic()
 
     async def _open_after(self, prefix: str, call: Callable[[], Awaitable[Reply]]) -> Reply:
         reply = await call()
@@ -308,23 +305,6 @@ class ServiceAgent(BaseAgent):
         body = self._request_body(prompt, list(filter(None, texts)), about.get("schema"))
         return await self._send_body(body)
 
-    async def _send_body(self, body: JsonObject) -> Reply:
-        return await self._reply_to(partial(self._resource().with_raw_response.create, **body))
-
-    def _reply_fields(self, message: Any) -> JsonObject:
-        answer = self._read(message)
-        # a stop reason that is not known means an unfinished answer, so the reply is an error
-        status = "ok" if answer.stop in ENDED else STOPPED.get(answer.stop or "", "error")
-        error = f"stop_reason '{answer.stop}' is not an answer" if status == "error" else None
-        return {
-            "answer": answer.text or ("" if status == "ok" else None),
-            "status": status,
-            "stop_reason": answer.stop,
-            "model": message.model if isinstance(message.model, str) else None,
-            "error": answer.error or error,
-            **cost_fields("the service", message.model, answer.counts, self.prices),
-        }
-
     def _hide_keys(self, client: Any) -> None:
         """Report the keys of a client as secrets; they may come from a profile of the user."""
         keys = {
@@ -334,18 +314,16 @@ class ServiceAgent(BaseAgent):
         }
         hide({name: key for name, key in keys.items() if isinstance(key, str)})
 
-    async def _reply_to(self, create: Callable[[], Awaitable[Any]]) -> Reply:
-        """Make one call through the SDK and return the reply, even if the call fails.
-
-        `create` sends the call and returns the raw response, which is kept if it cannot be read.
-        """
+    async def _send_body(self, body: JsonObject) -> Reply:
+        """Make one call through the SDK and return the reply, even if the call fails."""
+        create = self._resource().with_raw_response.create
         if stop := interruption():
             stop.check()  # the user may have pressed Ctrl-C while CacheGate made the call wait
         begun = time.monotonic()
         about: JsonObject = {"settings": self.settings}
         raw = None
         try:
-            raw = await create()
+            raw = await create(**body)
             about |= {"n_tries": raw.retries_taken + 1, "seconds": raw.elapsed.total_seconds()}
             message = raw.parse()
             if inspect.isawaitable(message):
@@ -357,7 +335,21 @@ class ServiceAgent(BaseAgent):
                     f"the service answered with something other than a message: '{self._parts}' is "
                     "no list"
                 )
-            reply = Reply(**self._reply_fields(message), **about)
+            answer = self._read(message)
+            # a stop reason that is not known means an unfinished answer, so the reply is an error
+            status: AttemptStatus = "ok"
+            if answer.stop not in ENDED:
+                status = STOPPED.get(answer.stop or "", "error")
+            wrong = f"stop_reason '{answer.stop}' is not an answer" if status == "error" else None
+            reply = Reply(
+                answer=answer.text or ("" if status == "ok" else None),
+                status=status,
+                stop_reason=answer.stop,
+                model=message.model if isinstance(message.model, str) else None,
+                error=answer.error or wrong,
+                **cost_fields("the service", message.model, answer.counts, self.prices),
+                **about,
+            )
         except StoppedError:
             raise
         except Exception as error:

@@ -118,7 +118,15 @@ def judge(
             problems.append(f"{place} must be {must}.")
     else:
         problems = [] if parsed.item == item else [f"item must be '{item}'."]
-    problems += _id_problems([row.id for row in parsed.behavior_verdicts], checks)
+    count = Counter(row.id for row in parsed.behavior_verdicts)
+    expected = [check.check_id for check in checks]
+    if missing := [name for name in expected if not count[name]]:
+        problems.append(f"RULE-9: no verdict for {shortened(missing, _MAX_SHOWN)}.")
+    if twice := [name for name in expected if count[name] > 1]:
+        problems.append(f"RULE-1: more than one verdict for {shortened(twice, _MAX_SHOWN)}.")
+    # Unknown ids are free text, so do not repeat them in the next prompt, which lists the problems.
+    if strange := sum(n for name, n in count.items() if name not in expected):
+        problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
     if problems:
         return {}, problems
     passed = {row.id: row.verdict == "PASS" for row in parsed.behavior_verdicts}
@@ -145,21 +153,6 @@ def judge(
     if dimension_passed != all(passed.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])
-
-
-def _id_problems(ids: list[str], checks: Sequence[Check]) -> list[str]:
-    count = Counter(ids)
-    expected = [check.check_id for check in checks]
-    # Unknown ids are free text, so do not repeat them in the next prompt, which lists the problems.
-    strange = sum(name not in expected for name in ids)
-    problems = []
-    if missing := [name for name in expected if not count[name]]:
-        problems.append(f"RULE-9: no verdict for {shortened(missing, _MAX_SHOWN)}.")
-    if twice := [name for name in expected if count[name] > 1]:
-        problems.append(f"RULE-1: more than one verdict for {shortened(twice, _MAX_SHOWN)}.")
-    if strange:
-        problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
-    return problems
 
 
 def _broken_rules(
@@ -441,8 +434,7 @@ class ComprehensionGrader(BaseGrader):
         if self.style != "impression":
             about["overlap"] = overlap_record(shared, n=self._ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
-        telltale = gives_condition_away(answer)
-        return Grading(verdicts, tuple(replies), tuple(problems), telltale)
+        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
 
 
 def _require_version(grader: str, version: str | None, present: str) -> None:

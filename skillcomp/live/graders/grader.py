@@ -588,8 +588,7 @@ def read_json(text: str, schema: type[_M], *, strict: bool = True) -> tuple[_M |
     try:
         return schema.model_validate(content, strict=strict), ""
     except ValidationError as error:
-        fault = first_fault(error, "the object")
-        return None, f"The JSON does not fit the schema: {fault}."
+        return None, f"The JSON does not fit the schema: {first_fault(error, 'the object')}."
 
 
 def on_check(check: Check, position: int, about: Mapping[str, Any], **outcome: Any) -> Verdict:

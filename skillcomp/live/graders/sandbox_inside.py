@@ -66,13 +66,6 @@ def _drop_root(users: Sequence[int], reads_all: bool) -> None:
     libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
-def _leave_keyring() -> None:
-    """Start a new session keyring of the kernel, so that no answer leaves keys for the next one."""
-    number = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
-    if sys.platform == "linux" and number is not None:
-        ctypes.CDLL(None).syscall(number, 1, None)  # keyctl(KEYCTL_JOIN_SESSION_KEYRING)
-
-
 def _set_limits(limits: Mapping[str, int]) -> None:
     import resource
 
@@ -346,7 +339,10 @@ def _run_job() -> None:
     if job["core"] is not None:
         with suppress(AttributeError, OSError):  # only Linux has sched_setaffinity
             os.sched_setaffinity(0, {job["core"]})
-    _leave_keyring()
+    # Start a new session keyring of the kernel, so that no answer leaves keys for the next one.
+    number = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
+    if sys.platform == "linux" and number is not None:
+        ctypes.CDLL(None).syscall(number, 1, None)  # keyctl(KEYCTL_JOIN_SESSION_KEYRING)
     if job["users"] and os.getuid() == 0:
         _drop_root(job["users"], job["reads_all"])
         if job["again"]:
