@@ -418,7 +418,7 @@ def _feature_slope(
         units = group_codes(rows, ["cluster", "skill", "check_id"])[0]
         slope = bounded_slope(verdict, columns, codes, cluster, units=units, ci_level=ci_level)
     else:
-        judged = rows.get("_judged", pd.Series(1, rows.index)).to_numpy(float)
+        judged = rows["_judged"].to_numpy(float) if "_judged" in rows else np.ones(len(rows))
         slope = _widened_slope(verdict, columns, codes, cluster, ci_level, of_scores, judged)
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         slope = slope.with_note("no verdict varies within a skill and gold label")

@@ -241,10 +241,8 @@ def _grader_screen(
     if len(set(data.base_names.values())) < 2:  # the sentences on drift compare the versions
         del texts["differences"]
     texts["gold"] = _gold_sentences(data, rows, grader)
-    texts["limits"] = [*_not_measured(sheet)]
-    if len(gold):
-        shared = "Errors that the labellers share with a grader are not seen: gold has them too."
-        texts["limits"].append(shared)
+    shared = "Errors that the labellers share with a grader are not seen: gold has them too."
+    texts["limits"] = [*_not_measured(sheet), *([shared] if len(gold) else [])]
     return {"headline": headline, "texts": texts, **_sheet_on_screen(sheet)}
 
 
