@@ -66,15 +66,12 @@ from skillcomp.live.graders.grader import (
     blind,
 )
 from skillcomp.live.plan import (
-    KEY,
     Plan,
     PlannedCell,
     Text,
     cases_by_id,
     input_files,
-    key_of,
     make_plan,
-    own_attempts,
     require_distinct,
     require_unchanged,
     require_unedited,
@@ -383,9 +380,7 @@ def estimate(
     )
     # the store can have answers to other suites, too
     done = Counter({f"agent {n}": who.n_wanted - who.n_open for n, who in participants.items()})
-    places = {cell.place for cell in plan.cells}
-    rows = own_attempts(store, "attempt_id", *KEY)
-    own = {row["attempt_id"] for row in rows if key_of(row) in places}
+    own = {cell.attempt_id for cell in plan.cells}
     for key, work in grade_works(store)[0].items():
         if key in {(grader.name, grader.version, 1) for grader in graders}:
             done[f"grader {work.name}"] = len(work.done & own)
