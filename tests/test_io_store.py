@@ -174,7 +174,7 @@ def test_a_suite_without_answers_is_dropped_and_its_tries_are_kept_aside(store, 
     store.add_suite(sources / "tide.json", slug="ebb")
     cells = [{"case_id": f"{slug}/1", "agent": "a"} for slug in ("tide", "ebb")]
     store.append("plan", cells)
-    tries = [("ebb/1", "error"), ("tide/1", "ok"), ("ebb/10", "error")]
+    tries = [("ebb/1", "error"), ("tide/1", "ok"), ("ebb/10", "timeout")]
     fields = {"skill": "tide", "condition": "skill"}
     rows = [
         {"attempt_id": f"{case_id}/x", "case_id": case_id, "status": status, **fields}
@@ -193,6 +193,12 @@ def test_a_suite_without_answers_is_dropped_and_its_tries_are_kept_aside(store, 
     assert [json.loads(line)["case_id"] for line in dropped] == ["ebb/1", "ebb/10"]
     assert store.problems == ()
     assert store.add_suite(sources / "tide.json", slug="ebb").cases[0].case_id == "ebb/1"
+    manifest = store.manifest
+    manifest["suites"]["ebb"]["path"] = "../mine.txt"
+    (store.path / "manifest.json").write_text(json.dumps(manifest))
+    (store.path.parent / "mine.txt").touch()
+    store.drop_suite("ebb")
+    assert (store.path.parent / "mine.txt").exists()
 
 
 def test_what_a_failed_block_added_is_undone_unless_something_was_tried(store, sources):
@@ -203,7 +209,10 @@ def test_what_a_failed_block_added_is_undone_unless_something_was_tried(store, s
         store.add_suite(sources / "tide.json")
         store.append("plan", [{"case_id": "tide/2"}])
         store.append("arms", [{"skill": "tide"}])
+        (store.path / "site").mkdir()
+        (store.path / "site" / "page.html").touch()
         raise ValueError
+    assert (store.path / "site" / "page.html").exists()  # it belongs to no skill or suite
     assert not store.skills and not store.suites and len(list(store.records("plan"))) == 1
     (store.path / "arms.jsonl").unlink()  # it is empty
     assert store.fingerprint == before and store.problems == ()

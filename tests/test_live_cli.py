@@ -83,6 +83,14 @@ def test_a_dry_run_tells_calls_and_dollars_asks_nobody_and_stores_nothing(
         for role in ("agent", "grader"):
             counts = [again[role][name] for name in ("n_wanted", "n_recorded", "n_calls")]
             assert counts == ["16", "8", "8"] and float(again[role]["minutes"]) >= 0
+        (tmp_path / "new").mkdir()
+        for old in yaml.safe_load(file.read_text())["suites"]:
+            new = tmp_path / "new" / f"new-{Path(old).name}"
+            new.write_bytes((tmp_path / old).read_bytes())
+        others = [f"new/{path.name}" for path in (tmp_path / "new").iterdir()]
+        file = study(tmp_path, server.url, repeats=1, suites=others)
+        _, out, _ = call(monkeypatch, capfd, "run", file, "--dry-run")
+        assert [_estimate(out)[role]["n_calls"] for role in ("agent", "grader")] == ["8", "8"]
         assert server.log.total() == n_asked
         assert content == {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
 

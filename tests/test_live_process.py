@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from filelock import FileLock
 from live_study import ask, lines, make_store, rows, script, until
 
 import skillcomp as sc
@@ -107,6 +108,26 @@ def test_folders_that_nobody_holds_are_cleared_away_at_the_next_start(tmp_path):
     with process.case_folder(tmp_path) as place:
         assert place.is_relative_to(tmp_path)
     assert not left.exists() and others.exists()
+
+
+def test_a_folder_is_locked_before_other_processes_can_clear_it_away(tmp_path, monkeypatch):
+    class Late(FileLock):
+        def acquire(self, *given, **more):
+            assert not list(tmp_path.glob("skillcomp-*"))
+            return super().acquire(*given, **more)
+
+    monkeypatch.setattr(process, "FileLock", Late)
+    with process.case_folder(tmp_path) as folder:
+        assert folder.parent.parent == tmp_path and folder.parent.name.startswith("skillcomp-")
+
+
+def test_two_runs_never_have_the_same_user(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "USERS", process.USERS[:4])
+    monkeypatch.setattr(process, "private_base", lambda: tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    for _ in range(5):
+        with process.lent_users() as users, process.lent_users() as others:
+            assert {*users, *others} == {*process.USERS}
 
 
 def test_codex_and_claude_are_told_where_to_ask_in_the_way_that_they_heed(tmp_path, monkeypatch):

@@ -50,7 +50,6 @@ RECORDED = "recorded answers, nothing was asked anew"  # Pages and tables say so
 _OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
-_TEXTS = "s*/**/*"  # the files of skills and suites
 # What a user can do if a skill or suite has another text than the recorded one.
 _WAYS = {
     "skills": "Answers belong to the recorded text: for the new one, name another store in "
@@ -520,18 +519,20 @@ class RunStore:
         StoreError
             If the store has no such suite, or has answers to its cases, which are never removed.
         """
-        suites = self.manifest["suites"]
-        require_known(f"{self.path}: no suite", slug, suites, StoreError, label="there")
         with self.writer():
+            suites = self.manifest["suites"]
+            require_known(f"{self.path}: no suite", slug, suites, StoreError, label="there")
             for table in ("attempts", "plan"):
                 file = self._table_file(table)
                 lines = file.read_bytes().splitlines() if file.exists() else []
                 parts: dict[bool, list[bytes]] = {True: [], False: []}
                 for number, line in enumerate(lines, start=1):
                     row = parse_line(line, file, number)
-                    is_own = row["case_id"].startswith(f"{slug}/")
+                    is_own = str(row.get("case_id")).startswith(f"{slug}/")
                     parts[is_own].append(line)
-                    if is_own and table == "attempts" and row.get("status") != "error":
+                    failed = row.get("status") == "error"
+                    failed |= row.get("status") == "timeout" and not row.get("stop_reason")
+                    if is_own and table == "attempts" and not failed:
                         raise StoreError(
                             f"{self.path}: suite '{slug}' has answers, which stay in the store. "
                             "Nothing was dropped; a study without this suite needs another store."
@@ -539,8 +540,10 @@ class RunStore:
                 if parts[True]:
                     journal.append(file.with_suffix(".dropped"), parts[True], sync=True)
                     replace_file(file, b"\n".join([*parts[False], b""]), is_copy=True)
-            (self.path / suites.pop(slug)["path"]).unlink()
-            self._list_texts(suites=suites)
+            for file, place in _files_inside(self.path, _SUITE_FILES):
+                if place == suites[slug].get("path"):
+                    file.unlink()
+            self._list_texts(suites={name: suites[name] for name in suites if name != slug})
 
     @contextmanager
     def provisional(self) -> Iterator[None]:
@@ -552,17 +555,22 @@ class RunStore:
         with self.writer():
             attempts, *plans = map(self._table_file, ("attempts", "plan", "arms", "agents"))
             sizes = {file: journal.whole_size(file)[0] for file in (attempts, *plans)}
-            manifest, files = self.manifest, {*self.path.glob(_TEXTS)}
+            manifest, files = self.manifest, {*self._text_files()}
             try:
                 yield
             except Exception:
                 if journal.whole_size(attempts)[0] == sizes[attempts]:
                     for file in filter(Path.exists, plans):
                         os.truncate(file, sizes[file])
-                    for file in filter(Path.is_file, {*self.path.glob(_TEXTS)} - files):
+                    for file in {*self._text_files()} - files:
                         file.unlink()
                     self._list_texts(skills=manifest["skills"], suites=manifest["suites"])
                 raise
+
+    def _text_files(self) -> list[Path]:
+        """Return the files of skills and suites."""
+        places = (file for kind in ("skills", "suites") for file in self.path.glob(f"{kind}/**/*"))
+        return [file for file in places if file.is_file()]
 
     def _list_texts(self, **texts: JsonObject) -> None:
         """List skills or suites in the manifest; `skills` and `suites` then read the files anew."""

@@ -351,10 +351,9 @@ def estimate(
     suites = suites or list(store.suites.values())
     with store.writer():
         plan = make_plan(store, suites, agents, **study)
-    for agent in agents:
-        if isinstance(agent, ReplayAgent):
-            agent.require_recorded(store, plan)
-        if budget_usd is not None:
+    participants = AnswerWork(store, plan, agents, {}).participants
+    if budget_usd is not None:
+        for agent in agents:
             require_price(agent)
     graders = [grader for grader in graders if agent_of(grader)]
     columns = ["agent", "case_id", "condition", "answer", "seconds"]
@@ -375,12 +374,12 @@ def estimate(
         attempts=answers,
         prices=[price for who in asking for price in attribute_of(who, "prices")],
     )
-    done = Counter[str]()
-    for (name, condition), work in run_works(store)[0].items():
-        done[f"agent {name}"] += len(work.done) * (condition in study["conditions"])
+    # the store can have answers to other suites, too
+    done = Counter({f"agent {n}": who.n_wanted - who.n_open for n, who in participants.items()})
+    own = {cell.attempt_id for cell in plan.cells}
     for key, work in grade_works(store)[0].items():
         if key in {(grader.name, grader.version, 1) for grader in graders}:
-            done[f"grader {work.name}"] = len(work.done)
+            done[f"grader {work.name}"] = len(work.done & own)
     free = {agent.name for agent in agents if attribute_of(agent, "is_recording")}
     rows = []
     for (role, name), part in costs.groupby(["role", "name"], sort=False):

@@ -480,7 +480,7 @@ class StudyFile(_Mapping):
 
     def copy_in(self, folder: Path) -> StudyFile:
         """Return the study with a copy of its store in a folder, in which anything can be tried."""
-        copy = self.model_copy(update={"store": folder / "store"})
+        copy = self.model_copy(update={"store": folder / self.store_path.name})
         if self.store_path.exists():
             shutil.copytree(self.store_path, copy.store)
         copy._outside = True

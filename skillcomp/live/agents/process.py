@@ -122,9 +122,11 @@ class _TemporaryRoot:
                     with FileLock(folder / _LOCK).acquire(timeout=0):
                         _remove_tree(folder)
         self.pid = os.getpid()
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        self._lock = FileLock(self.folder / _LOCK)
+        # it gets its name when it is locked, because another process could remove it before
+        fresh = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=base))
+        self._lock = FileLock(fresh / _LOCK)
         self._lock.acquire(timeout=0)
+        self.folder = fresh.rename(base / fresh.name[1:])
         self._watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _WATCHDOG, str(self.folder)],
             stdin=subprocess.PIPE,
@@ -400,9 +402,16 @@ def lent_users() -> Iterator[list[int]]:
     if sys.platform != "linux" or os.getuid() != 0:
         yield []
         return
-    users = random.SystemRandom().sample(USERS, 2)
-    while any(processes(users)):
-        users = random.SystemRandom().sample(USERS, 2)
+    while True:
+        first = random.SystemRandom().choice(USERS[::2])
+        users = [first, first + 1]
+        # another run may have these users, although no process has started yet
+        lock = FileLock(private_base() / f"user-{first}{_LOCK}")
+        with contextlib.suppress(Timeout):
+            lock.acquire(timeout=0)
+            if not any(processes(users)):
+                break
+            lock.release()
     try:
         yield users
     finally:
@@ -412,6 +421,7 @@ def lent_users() -> Iterator[list[int]]:
                 with contextlib.suppress(psutil.Error):
                     process.kill()
             psutil.wait_procs(left, timeout=0.01)
+        lock.release()
 
 
 def processes(users: Collection[int]) -> Iterator[psutil.Process]:
