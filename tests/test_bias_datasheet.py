@@ -237,3 +237,51 @@ def test_the_only_judge_needs_no_name() -> None:
     named, alone = sc.bias.datasheet(**made), sc.bias.datasheet(**made, by=())
     pd.testing.assert_frame_equal(named.drop(columns="grader"), alone)
     assert sc.report.sentences(alone)[-1].startswith("The judge, not measured: ")
+
+
+def copies_compared(kind: str) -> pd.DataFrame:
+    """A table of pairs of ten answers with their copies; the answer shown first wins."""
+    answers = pd.DataFrame({
+        "attempt_id": [f"a{i}" for i in range(12)], "skill": "s", "condition": "c",
+        "case_id": [f"t{i}" for i in range(12)],
+        "answer": [f"It is plan {i}. It is cheap." for i in range(12)],
+    })  # fmt: skip
+    return sc.bias.copy_pairs(answers, kind=kind).assign(winner="model_a", judge="j")
+
+
+def rows_of(table: pd.DataFrame) -> pd.DataFrame:
+    made = sc.from_frame(table)
+    return by_property(sc.bias.datasheet(made.verdicts, made.attempts, pairwise=made.pairwise))
+
+
+def test_pairs_of_copies_need_no_other_pairs_and_identical_copies_no_texts() -> None:
+    rows = rows_of(copies_compared("bullets"))
+    assert rows.loc["copy in bullets in pairs", ["estimate", "n"]].tolist() == [0.5, 12]
+    table = copies_compared("identical")
+    for part in (table, table.drop(columns=["response_a", "response_b"])):
+        rows = rows_of(part)
+        assert rows.loc["first of identical answers wins", ["estimate", "n"]].tolist() == [1, 12]
+
+
+def test_a_form_with_a_fixed_place_is_not_measured() -> None:
+    table = copies_compared("bullets")
+    rows = rows_of(table[table["model_a"].eq("original")])
+    row = rows.loc["copy in bullets in pairs"]
+    assert row[["estimate", "p_value", "null", "shown"]].isna().all()
+    assert row["note"].startswith("not measured: 'original' was shown first in 100 %")
+
+
+def test_a_version_without_a_name_is_a_version() -> None:
+    made = graded()["verdicts"]
+    named = sc.bias.datasheet(made)
+    unnamed = made["grader_version"].where(made["grader_version"].ne("0"))
+    sheet = sc.bias.datasheet(made.assign(grader_version=unnamed))
+    sheet["note"] = sheet["note"].str.replace("(no version)", "0")
+    pd.testing.assert_frame_equal(sheet, named)
+
+
+def test_the_attempts_say_which_verdicts_are_on_copies() -> None:
+    made = graded()
+    sheet = sc.bias.datasheet(**made)
+    verdicts = made["verdicts"].drop(columns="perturbation")
+    pd.testing.assert_frame_equal(sc.bias.datasheet(**{**made, "verdicts": verdicts}), sheet)

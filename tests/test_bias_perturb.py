@@ -374,3 +374,34 @@ def test_identical_copies_show_repeats_and_lists_a_bias() -> None:
     graded, every = pd.concat(verdicts), pd.concat(copies)
     found = sc.bias.perturbed(graded, every).set_index("perturbation")
     assert found.at["identical", "estimate"] == 0 < found.at["bullets", "ci_low"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "copy"),
+    [
+        ("It isn't. It can't be.", "- It isn't.\n- It can't be."),
+        ("See [a link. Here](x). Go.", "- See [a link. Here](x).\n- Go."),
+        ("Er sagte „Ja. Gut.“. Das ist so. Ja.", "- Er sagte „Ja. Gut.“.\n- Das ist so.\n- Ja."),
+        ("「良い。安い。」と言った。安い。", "- 「良い。安い。」と言った。\n- 安い。"),
+        ("هذا جيد. آمن؟ نعم.", "- هذا جيد.\n- آمن؟\n- نعم."),
+    ],
+)
+def test_sentences_end_outside_links_and_quotations(answer: str, copy: str) -> None:
+    assert module.CHANGES["bullets"](answer, 0) == copy
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "It is a title. Yes.\n=====",
+        "a | b\n--- | ---\nIt is. Yes | No. Yes",
+        "<p>It is. It was.</p>",
+        "[^1]: It is. It was.",
+    ],
+)
+def test_headings_tables_html_and_notes_get_no_list(answer: str) -> None:
+    assert module.CHANGES["bullets"](answer, 0) == answer
+
+
+def test_an_answer_in_a_further_language_is_not_english() -> None:
+    assert not module._is_english("Ini adalah rencana yang baik untuk perusahaan kecil.")

@@ -13,9 +13,9 @@ from skillcomp.bias.features_and_perturbations import (
     known_attempts,
     perturbed,
 )
-from skillcomp.bias.position_and_win_rates import position, win_rates
+from skillcomp.bias.position_and_win_rates import INCLUDES_PLACE, position, win_rates
 from skillcomp.errors import FrameError
-from skillcomp.frames.check import empty
+from skillcomp.frames.check import check, empty
 from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.frames.estimates import (
     By,
@@ -38,6 +38,7 @@ from skillcomp.reliability.grader_drift_and_contrast import drift
 from skillcomp.stats.results import Fields, join_notes
 
 _WHAT = "bias.datasheet"
+_NUMBERS = ["estimate", "ci_low", "ci_high", "p_value"]
 _RATES = ["false_passes", "false_fails"]
 _AGREEMENT = ["raw_agreement", "ceiling_raw_agreement"]
 _NOT_POOLED = {"position", "win_rates", "audit"}  # audit has a note of its own on agents
@@ -247,6 +248,9 @@ def datasheet(
     if "agent" not in names:
         n_agents = graded["agent"].nunique()
         graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
+    if attempts is not None:  # verdicts without the column perturbation
+        kinds = check(attempts, "attempts").set_index("attempt_id")["perturbation"]
+        graded["perturbation"] = graded["attempt_id"].map(kinds)
     how: Fields = {"by": names, "cases": cases, "ci_level": ci_level}
     drawn: Fields = {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
     graded, results = _results_of_verdicts(graded, gold, drawn, **how)
@@ -254,7 +258,10 @@ def datasheet(
         judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
     if attempts is not None:
         known = _with_forms(judged, attempts)
-        same = known.loc[known["_form"].eq("identical"), "source_attempt_id"].dropna().to_dict()
+        copies = known.loc[known["_form"].eq("identical"), "source_attempt_id"]
+        pairs = judged[["first", "second"]].to_numpy()
+        other = dict([*pairs, *pairs[:, ::-1]])  # a table of pairs does not name the sources
+        same = copies.fillna(copies.index.to_series().map(other)).dropna().to_dict()
         for side in ("first", "second", "winner"):
             judged[side] = judged[side].replace(same)
         results |= _results_of_answers(graded, known, gold, judged, families, **how)
@@ -336,7 +343,7 @@ def _results_of_verdicts(
 def _with_forms(judged: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     """Return the attempts by id, with the kind of a copy, or ``original``, in ``_form``."""
     ids = judged[["first", "second"]].melt(value_name="attempt_id")
-    known = known_attempts(ids, attempts, _WHAT).set_index("attempt_id", drop=False)
+    known = known_attempts(ids, attempts, _WHAT, rows="answers").set_index("attempt_id", drop=False)
     agent = known["agent"].where(known["agent"].isin(get_args(Perturbation)))
     return known.assign(_form=agent.fillna(known["perturbation"]).fillna(ORIGINAL))
 
@@ -360,10 +367,13 @@ def _results_of_answers(
     of_copies = first ^ second
     if of_copies.any():
         copied = judged[of_copies]
-        results["win_rates"] = win_rates(copied, known, sides="_form", reference=ORIGINAL, **how)
-    judged = judged[~of_copies]
+        wins = win_rates(copied, known, sides="_form", reference=ORIGINAL, **how)
+        of_place = wins["note"].str.contains(INCLUDES_PLACE)
+        wins[_NUMBERS] = wins[_NUMBERS].mask(of_place)
+        results["win_rates"] = wins
     if len(judged):  # audit takes verdicts on pairs from the pairs
         plain = plain[~compare_answers(plain, known)]
+    judged = judged[~of_copies]
     if len(plain) or len(judged):
         used = {*plain["attempt_id"], *judged["first"], *judged["second"]}
         results["audit"] = audit(
@@ -389,6 +399,9 @@ def _versions(
 ) -> Iterator[tuple[Fields, list[pd.DataFrame]]]:
     """Yield the values of each judge, and its rows by version of the grader, the newest first."""
     for judge, rows in groups(frame, names):
+        named = rows["grader_version"]
+        if named.notna().any():
+            rows = rows.assign(grader_version=named.fillna("(no version)"))
         order = sorted_by(_originals(rows), columns_of(rows, "graded_at"))["grader_version"]
         versions = order.dropna()[::-1].unique()
         yield judge, [rows[rows["grader_version"].eq(name)] for name in versions] or [rows]

@@ -575,6 +575,8 @@ der das und ist nicht ein eine einen einem einer für auf von dem den sich auch 
 oder aber wenn bei zum zur le la les une est dans pas que qui sur avec sont ne ce cette el los las
 una es por del para como pero más lo de il che della di sono het een niet zijn voor não uma
 och det som är att inte ikke og til nie się jest że bir için je
+yang untuk dengan tidak adalah și pentru este sunt jsou není který nebo és hogy egy että ovat
+kwa katika ang mga koji kako
 """
 _MOST_NOT_ASCII = 0.2  # largest share of such letters in an English answer; the pilot's is 0.001
 
@@ -587,12 +589,16 @@ _END = re.compile(r"(?<=[A-Za-z0-9)\]])\.(?=\s+[\"'“(*_]*[A-Z]|\s*$)")
 _SHORT = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mr|Mrs|Ms|St|No|Fig|Eq)|\b\w)$")
 # the end of a sentence before another, in any language, and abbreviations of other languages
 _STOP = re.compile(
-    r"""(?<=[\w)\]%"'”’»`])[.!?](?=\s+["'“‘«¿¡(*_`]*[^\W\da-z_])|[。！？](?![”’」』）])"""
+    r"""(?<=[\w)\]%"'”“’»`])[.!?؟](?=\s+["'“‘«¿¡(*_`]*[^\W\da-z_])|[。！？](?![”’」』）])"""
 )
 _SHORT_WORDS = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|resp|Dr|Mrs?|Ms|St|Fig|Eq|bzw|ca|usw|Nr|Abs|Art|pp|Mme|Sra?"
-    r"|Uds?|pág|núm)|\b[^\W\d])$"
+    r"|Uds?|pág|núm)|(?<!['’])\b[^\W\d])$"
 )
+_BRACKETS = ("()", "[]", "（）", "「」", "『』", "«»")
+# a line of a paragraph that is no prose: HTML, a formula, the target of a link, and the rule of a
+# heading or of a table
+_NO_PROSE = re.compile(r"^\s*(<[a-zA-Z/!]|\$\$|\[[^\]\n]+\]:|[=|:-][\s=|:-]*$)", re.MULTILINE)
 _TOKEN = re.compile(r"\w+(?:[.,'’]\w+)*")
 # matches the start of an item or paragraph that refers to its position or to preceding text
 _BACK_REFERENCE = re.compile(
@@ -623,8 +629,8 @@ def perturb(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
 
         - ``pad``: four sentences of filler around the answer.
         - ``bullets``: each paragraph of two or more sentences becomes a list with one sentence an
-          item, in the same order. A paragraph next to a list, in a list, or with a colon at its
-          end stays.
+          item, in the same order. A paragraph next to a list, in a list, with a colon at its
+          end, or with HTML or a formula stays.
         - ``reorder``: bulleted lists in reverse order. If no list can be reversed, runs of
           labelled paragraphs (``**Cost.** ...`` or ``Cost: ...``) are reversed. Numbered lists,
           prose, and lists with an item that refers to preceding text (then, this, however ...)
@@ -880,7 +886,8 @@ def _sentence_ends(
     for hit in stop.finditer(text, start):
         before = text[: hit.start()]
         quoted = before.count('"') % 2 or before.count("`") % 2
-        quoted = quoted or before.count("“") > before.count("”")
+        n_open = before.count("“") - before.count("„")  # German quotations end with “
+        quoted = quoted or n_open > before.count("”") or n_open < 0
         if not quoted and not short.search(before):
             ends.append(hit.start())
     return ends
@@ -896,7 +903,8 @@ def _bullet_answer(answer: str, seed: int) -> str:
         near = {original[i].kind for i in (before, after) if i is not None}
         is_in_list = part.indent or near & {"bullet", "number"}
         leads_on = after == at + 1 or part.text.rstrip().endswith((":", "："))
-        if part.kind == "paragraph" and not is_in_list and not leads_on:
+        is_prose = part.kind == "paragraph" and not _NO_PROSE.search(part.text)
+        if is_prose and not is_in_list and not leads_on:
             sentences = _paragraph_sentences(part.text)
             if len(sentences) > 1:
                 changed[at] = "\n".join(f"- {sentence}" for sentence in sentences)
@@ -908,7 +916,8 @@ def _paragraph_sentences(text: str) -> list[str]:
     sentences, start = [], 0
     for end in _sentence_ends(text, _STOP, _SHORT_WORDS):
         before = text[:end]
-        if before.count("(") <= before.count(")") and before.count("**") % 2 == 0:
+        closed = all(before.count(a) <= before.count(b) for a, b in _BRACKETS)
+        if closed and before.count("**") % 2 == 0:
             sentences.append(text[start : end + 1])
             start = end + 1
     sentences.append(text[start:])

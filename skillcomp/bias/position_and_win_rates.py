@@ -411,6 +411,7 @@ def _uneven_order(pairs: pd.DataFrame) -> str:
 
 
 _WIN_RATES = "bias.win_rates"
+INCLUDES_PLACE = "the rate includes the preference of the grader for a place"
 FEWEST_GOLD = 10  # fewer cases with gold correct no rate
 _WINS = ("n_wins", "n_losses", "n_ties", "n_dropped")
 
@@ -584,8 +585,7 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
             if is_uneven(share, n):
                 notes.append(
                     f"'{name}' was shown first in {100 * share:.0f} % of "
-                    f"{plural(n, 'comparison')}: the rate includes the preference of the grader "
-                    "for a place"
+                    f"{plural(n, 'comparison')}: {INCLUDES_PLACE}"
                 )
             else:
                 notes.append(RANDOM_ORDER)
