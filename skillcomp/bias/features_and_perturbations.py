@@ -530,7 +530,6 @@ _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
 Perturbation = Literal[
     "pad", "hedge", "reorder", "confident", "approve", "disapprove", "bullets", "identical"
 ]
-FORMS = ("pad", "bullets", "reorder", "identical")  # kinds of copies that make the same claims
 
 # filler sentences, with neither content nor hedges
 _OPENINGS = (

@@ -246,7 +246,7 @@ class Agent(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Close connections, if there are any; the agent can still be used afterwards."""
+        """Close connections; the agent can still be used afterwards."""
 
 
 class BaseAgent(Agent):
@@ -292,6 +292,9 @@ class BaseAgent(Agent):
         """Make the name of the class the default of `name`."""
         super().__init_subclass__(**options)
         cls.name = cls.name or cls.__name__
+
+    async def aclose(self) -> None:
+        """Close connections; by default there are none to close."""
 
 
 def attribute_of(agent: Agent, name: str) -> Any:
