@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import skillcomp as sc
 from benchmarks import simulated
 from skillcomp.bias import features_and_perturbations as module
-from skillcomp.bias.features_and_perturbations import FORMS, ORIGINAL, parts
+from skillcomp.bias.features_and_perturbations import ORIGINAL, parts
 from skillcomp.errors import FrameError
 
 KINDS = ["pad", "hedge", "reorder", "confident", "approve", "disapprove", "bullets", "identical"]
@@ -197,7 +197,7 @@ def test_no_copy_of_any_text_fails_the_check(answer: str) -> None:
     for kind in KINDS:
         copy = module.CHANGES[kind](answer, len(answer))
         assert module.keeps_words(answer, copy, kind)
-        if kind in FORMS[1:]:
+        if kind in ("bullets", "reorder", "identical"):
             assert words(copy) == words(answer)
 
 
@@ -404,4 +404,4 @@ def test_headings_tables_html_and_notes_get_no_list(answer: str) -> None:
 
 
 def test_an_answer_in_a_further_language_is_not_english() -> None:
-    assert not module._is_english("Ini adalah rencana yang baik untuk perusahaan kecil.")
+    assert not module.is_english("Ini adalah rencana yang baik untuk perusahaan kecil.")

@@ -464,9 +464,7 @@ def test_the_key_is_in_no_file_log_traceback_or_report(store, tmp_path, caplog, 
         texts.append("".join(traceback.format_exception(raised.value)))
         texts.append(str(raised.value))
         asks = notebook(tmp_path / "01-asks.ipynb", SHOWS_ALL.format(url=server.url))
-        with pytest.raises(StudyError, match=r"01-asks.ipynb, cell \d+: AgentError: ") as stopped:
-            sc.report.build(store.path, tmp_path / "report", notebooks=[asks], progress=False)
-        texts.append("".join(traceback.format_exception(stopped.value)))
+        sc.report.build(store.path, tmp_path / "report", notebooks=[asks], progress=False)
     report = [file for file in (tmp_path / "report").rglob("*") if file.is_file()]
     assert {file.suffix for file in report} >= {".html", ".csv"}
     page = (tmp_path / "report" / "index.html").read_text("utf-8")

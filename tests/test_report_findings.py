@@ -456,7 +456,7 @@ def test_what_cannot_be_answered_is_an_error_that_says_why(
     study = frames_of(simulated.study(n_skills=1, n_cases=5, seed=1))
     with pytest.raises(StudyError, match=r"there is no grader 'jugde'.*Did you mean 'judge'"):
         answer(study, grader="jugde")
-    with pytest.raises(FrameError, match=r"report\.findings: there is no column 'verdict'"):
+    with pytest.raises(FrameError, match=r"report\.answer: there is no column 'verdict'"):
         findings(decided().drop(columns="verdict"))
 
 

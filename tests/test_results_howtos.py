@@ -211,7 +211,7 @@ def test_a_table_of_labelled_texts_leads_to_a_calibration_and_to_chapter_01(exec
     where = {"DATA": "corpus", "PASSAGES": None, "MAX_FALSE_FLAGS": 0.1, "SEED": 0}
     for cell in cells:
         exec(compile(cell, chapter.name, "exec"), where)
-    cut = where["results"]["written copies"]
+    cut = where["cuts"]["written copies"]
     assert cut.query("chosen")["n"].tolist() == [12]
 
 

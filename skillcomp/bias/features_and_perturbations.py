@@ -808,7 +808,7 @@ def copy_pairs(attempts: pd.DataFrame, *, kind: Perturbation) -> pd.DataFrame:
 
 def _require_english(frame: pd.DataFrame, kind: str) -> None:
     """Raise FrameError if answers are in a language for which there are no phrases to insert."""
-    foreign = frame.loc[[not _is_english(answer) for answer in frame["answer"]], "attempt_id"]
+    foreign = frame.loc[[not is_english(answer) for answer in frame["answer"]], "attempt_id"]
     if len(foreign):
         allowed = [name for name in CHANGES if name not in INSERTED]
         raise FrameError(
@@ -818,7 +818,7 @@ def _require_english(frame: pd.DataFrame, kind: str) -> None:
         )
 
 
-def _is_english(answer: str) -> bool:
+def is_english(answer: str) -> bool:
     text = prose(answer)
     words = Counter(re.findall(r"[^\W\d_]+", text.lower()))
     n_english, n_other = (
@@ -915,7 +915,7 @@ def _paragraph_sentences(text: str) -> list[str]:
     sentences, start = [], 0
     for end in _sentence_ends(text, _STOP, _SHORT_WORDS):
         before = text[:end]
-        closed = all(before.count(a) <= before.count(b) for a, b in _BRACKETS)
+        closed = all(before.count(two[0]) <= before.count(two[1]) for two in _BRACKETS)
         if closed and before.count("**") % 2 == 0:
             sentences.append(text[start : end + 1])
             start = end + 1

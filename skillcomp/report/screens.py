@@ -155,6 +155,7 @@ def judge_table(rows: pd.DataFrame) -> Table:
         The result of :func:`skillcomp.bias.datasheet`, or rows of the same kind: the columns before
         ``property`` identify a judge. Properties that no judge has are left out.
     """
+    rows = rows.reset_index(drop=True)
     names = list(rows.columns[: rows.columns.get_loc("property")])
     known = with_estimate(rows)
     if known.empty:
