@@ -819,6 +819,7 @@ def _require_english(frame: pd.DataFrame, kind: str) -> None:
 
 
 def is_english(answer: str) -> bool:
+    """Return whether an answer is in English, by its letters and its frequent words."""
     text = prose(answer)
     words = Counter(re.findall(r"[^\W\d_]+", text.lower()))
     n_english, n_other = (
