@@ -127,7 +127,7 @@ def gap(
     See Also
     --------
     contrast : Estimates how often both, one or none of the cases of a contrast pair are passed.
-    skillcomp.plots.transfer : Draws the rates (:func:`rates`).
+    skillcomp.plots.transfer : Draws the rates (:func:`skillcomp.deltas.rates`).
 
     Notes
     -----
