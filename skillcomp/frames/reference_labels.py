@@ -65,7 +65,7 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
             who = ", ".join(sorted("no name" if pd.isna(name) else str(name) for name in names))
             raise FrameError(
                 f"{what}: gold holds more than one labeller and none is '{ADJUDICATED}': {who}. "
-                f"Select one first, or add '{ADJUDICATED}' labels where they differ "
+                f"Add labels by '{ADJUDICATED}' where they differ "
                 f"({int(n_labels.gt(1).sum())} items)."
             )
     last = np.where(gold["labeller"].eq(ADJUDICATED), 0, 1)

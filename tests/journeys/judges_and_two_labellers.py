@@ -50,4 +50,4 @@ sc.report.build(own, "page")
 page = " ".join(Path("page/index.html").read_text(encoding="utf-8").split())
 for judge, share in raw.items():
     assert judge in page and f"{100 * share:.0f} %" in page
-assert "180 gold labels" in page and "Select one first" not in page
+assert "180 gold labels" in page and "more than one labeller" not in page
