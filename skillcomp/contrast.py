@@ -437,7 +437,7 @@ def verdict_table(
     outcomes = with_cautions(keys.assign(checks_differ=sets.differ, note=sets.note), rows)
     if compares:
         refuse_different_checks(outcomes, what)
-    if sets.stopped.mean() > SOME_STOPPED:
+    if sets.stopped.sum() > SOME_STOPPED * len(keys):
         raise FrameError(
             f"{what}: the grader stopped at the first fail in "
             f"{plural(int(sets.stopped.sum()), 'attempt')}, so that gold on their other checks is "

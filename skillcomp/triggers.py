@@ -568,4 +568,4 @@ def _expected_skills(group: pd.DataFrame) -> pd.DataFrame:
     unknown = group.loc[group["should"].isna(), "attempt_id"]
     attempts = group.drop_duplicates("attempt_id")
     other = ("not " + attempts["skill"]).where(attempts["attempt_id"].isin(unknown), NOTHING)
-    return attempts.assign(expected=attempts["attempt_id"].map(names).fillna(other))
+    return attempts.assign(expected=attempts["attempt_id"].map(names).astype("str").fillna(other))

@@ -410,7 +410,7 @@ def _over_placebo(
     ]
     other = counts["remark"].reset_index()
     matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
-    remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
+    remarks = matched["remark"].astype("str").fillna("").where(deltas["over_placebo"].notna(), "")
     return _with_notes(deltas, remarks)
 
 
