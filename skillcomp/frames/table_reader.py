@@ -315,8 +315,11 @@ class TableReader:
         near = {word.casefold(): word for word in reversed(words)}
         for role, name in self.names.items():
             if name not in frame:
-                similar = near.get(str(name).casefold())
-                hint = f" Did you mean '{similar}'?" if similar else suggest(str(name), words)
+                hint = ""  # the list of columns has one with a usual name
+                if similar := near.get(str(name).casefold()):
+                    hint = f" Did you mean '{similar}'?"
+                elif name != role or not self.usual(role):
+                    hint = suggest(str(name), words)
                 what = f"there is no column '{name}' ({argument(role.partition(' ')[0])})"
                 self.problems.append(f"{what}{there}.{hint}")
                 there = ""  # only the first problem lists the columns of the table
