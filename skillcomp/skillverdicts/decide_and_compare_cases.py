@@ -508,7 +508,8 @@ def with_missing_attempts(
             if not assumed:
                 others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
                 verdict = "undetermined"
-                remark = f"undetermined: too many attempts are missing; {others}"
+                remark = f"undetermined: too many attempts are missing; {others}; if fewer were "
+                remark += "planned, state the plan (asked= of from_frame)"
         rows.append((verdict, is_shaken, assumed, remark))
     columns = ["verdict", "overturned", "assume_missing", "remark"]
     judged = pd.DataFrame(rows, columns=columns, index=decided.index)
