@@ -46,7 +46,7 @@ from skillcomp.live.agents.agent import (
 from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
 from skillcomp.live.graders.grader import GraderWarning, agent_of
 from skillcomp.live.plan import own_attempts
-from skillcomp.live.status import most_frequent, uncollected_batches
+from skillcomp.live.status import most_frequent
 from skillcomp.pricing import Usage, cost
 from skillcomp.records import Record
 from skillcomp.stats.results import NAN
@@ -684,10 +684,7 @@ def do_stage(
     works: Sequence[Engine], budget_usd: float | None, concurrency: int, progress: bool
 ) -> None:
     """Let the agents answer, or let graders work one after the other; warn about open jobs."""
-    first = works[0]
-    notes, spent = uncollected_batches(first.store, first.stage)
-    for name, note in notes.items():
-        warnings.warn(f"{name.partition('#')[0]}: {note}.", first.warning, stacklevel=3)
+    first, spent = works[0], 0.0
     for table in first.paid_tables:
         is_plain = table != "attempts"
         rows = first.store.records(table) if is_plain else own_attempts(first.store, "cost_usd")

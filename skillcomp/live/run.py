@@ -194,7 +194,7 @@ class AnswerWork(Engine):
     """The work of one call of `run`: it sends the prompts of the cells and records the answers."""
 
     stage, warning = "run", StudyWarning
-    paid_tables = ("attempts", "surplus", "unreadable")
+    paid_tables = ("attempts", "unreadable")
     stop_note, unit = "What was answered is kept; start again later.", "question"
 
     def __init__(
@@ -204,9 +204,9 @@ class AnswerWork(Engine):
         agents: Sequence[Agent],
         settings: JsonObject,
     ) -> None:
-        works, failures = run_works(store)
-        done = set().union(*(work.done for work in works.values()))
-        self.n_errors = Counter(failure.job for failure in failures)
+        works = run_works(store).values()
+        done = set().union(*(work.done for work in works))
+        self.n_errors = Counter(failure.job for work in works for failure in work.failures)
         self.open_cells = [cell for cell in plan.cells if cell.place not in done]
         n_wanted = Counter(cell.agent for cell in plan.cells)
         n_open = Counter(cell.agent for cell in self.open_cells)
@@ -377,7 +377,7 @@ def estimate(
     # the store can have answers to other suites, too
     done = Counter({f"agent {n}": who.n_wanted - who.n_open for n, who in participants.items()})
     own = {cell.attempt_id for cell in plan.cells}
-    for key, work in grade_works(store)[0].items():
+    for key, work in grade_works(store).items():
         if key in {(grader.name, grader.version, 1) for grader in graders}:
             done[f"grader {work.name}"] = len(work.done & own)
     free = {agent.name for agent in agents if attribute_of(agent, "is_recording")}
@@ -891,7 +891,7 @@ class Comparisons(Judging):
         """Compare the ordered pairs that have neither a judgement nor a refusal."""
         self.take_replies({})
         two = frozenset((self.study["condition"], self.study["against"]))
-        work = compare_works(self.store)[0][self.grader.name, self.grader.version, two]
+        work = compare_works(self.store)[self.grader.name, self.grader.version, two]
         pending = [pair for pair in self.jobs if tuple(pair.columns.values()) not in work.done]
         each = ASKED_AGAIN + 1
         for pair in pending:
