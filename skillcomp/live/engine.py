@@ -40,10 +40,11 @@ from skillcomp.live.agents.agent import (
     Asked,
     BaseAgent,
     Reply,
+    agent_version,
     attribute_of,
     skill_block,
 )
-from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
+from skillcomp.live.concurrency import Stop, fan_out, run_sync
 from skillcomp.live.graders.grader import GraderWarning, agent_of
 from skillcomp.live.plan import own_attempts
 from skillcomp.live.status import most_frequent
@@ -61,23 +62,20 @@ _SAFETY = 2.0
 # names that settings use for the limit on the tokens of an answer
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
-_Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]]]  # A table, and records for it.
-
 
 class Ledger:
     """Appends records to a store without blocking the event loop.
 
     Records that arrive during a write are written together after it, with one ``fsync`` per table.
-    A call of `write` returns when its records are on the disk, and raises if they cannot be stored;
-    the records of other calls are still written.
+    A call of `write` returns when its records are on the disk, and raises if they cannot be stored.
     """
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._lock = asyncio.Lock()
-        self._waiting: list[_Entry] = []
-        # for each entry that was handled: the error if it was not stored, else None
-        self._errors: dict[int, Exception | None] = {}
+        # the records of each table that wait for the next write, and this write
+        self._waiting: defaultdict[str, list[BaseModel | Mapping[str, Any]]] = defaultdict(list)
+        self._writes: dict[str, asyncio.Task[None]] = {}
 
     async def write(self, table: str, records: Sequence[BaseModel | Mapping[str, Any]]) -> None:
         """Append records to a table and wait until they are on the disk.
@@ -87,35 +85,21 @@ class Ledger:
         for index, record in enumerate(records):
             as_line(record, table, index)  # raise here, before others are written with it
         if records:
-            entry = (table, records)
-            self._waiting.append(entry)
-            await asyncio.shield(self._wait_for(entry))
+            self._waiting[table] += records
+            if table not in self._writes:
+                self._writes[table] = asyncio.create_task(self._append_waiting(table))
+            await asyncio.shield(self._writes[table])
 
     async def close(self) -> None:
-        """Wait until all records are written."""
-        while self._waiting or self._lock.locked():
-            async with self._lock:
-                await asyncio.sleep(0)  # calls that have just begun then wait for the lock, too
+        """Wait until all records are written; errors have been raised by `write`."""
+        await asyncio.gather(*self._writes.values(), return_exceptions=True)
+        async with self._lock:  # the last write has ended
+            pass
 
-    async def _wait_for(self, entry: _Entry) -> None:
+    async def _append_waiting(self, table: str) -> None:
         async with self._lock:
-            # an earlier call may have written this entry together with its own
-            if id(entry) not in self._errors:
-                entries, self._waiting = self._waiting, []
-                self._errors |= await asyncio.to_thread(self._append_entries, entries)
-        if error := self._errors.pop(id(entry)):
-            raise error
-
-    def _append_entries(self, entries: Sequence[_Entry]) -> dict[int, Exception | None]:
-        """Write the entries, table by table; return the error of each, None if it is stored."""
-        errors: dict[int, Exception | None] = dict.fromkeys(map(id, entries))
-        for table in dict.fromkeys(table for table, _ in entries):
-            mine = [entry for entry in entries if entry[0] == table]
-            try:
-                self._store.append(table, [record for _, records in mine for record in records])
-            except Exception as error:
-                errors |= dict.fromkeys(map(id, mine), error)
-        return errors
+            del self._writes[table]  # records that arrive from now on are written next
+            await asyncio.to_thread(self._store.append, table, self._waiting.pop(table))
 
 
 @dataclass
@@ -123,8 +107,6 @@ class Participant:
     """An agent or grader at work, the number of its jobs, and counts over its replies in a run."""
 
     agent_or_grader: Any
-    settings: str | None
-    prompt_version: str | None
     n_wanted: int
     n_open: int
     statuses: Counter[str] = field(default_factory=Counter)
@@ -425,10 +407,10 @@ class Engine(ABC):
                 "name": name,
                 "at": datetime.now(UTC),
                 "skillcomp": version("skillcomp"),
-                "model": participant.agent_or_grader.model,
+                "model": who.model,
                 "models": participant.models,
-                "settings": participant.settings,
-                "prompt_version": participant.prompt_version,
+                "settings": getattr(agent_of(who) or who, "settings", None),
+                "prompt_version": agent_version() if self.stage == "run" else who.version,
                 "skills": {slug: skill.sha256 for slug, skill in self.store.skills.items()},
                 "suites": {slug: suite.sha256 for slug, suite in self.store.suites.items()},
                 "study": self.study,
@@ -441,6 +423,7 @@ class Engine(ABC):
                 "stopped": self.stopped,
             }
             for name, participant in self.participants.items()
+            for who in [participant.agent_or_grader]
         ]
 
     async def do_all(self, jobs: Iterable[Any], n: int, title: str) -> int:
@@ -498,10 +481,10 @@ class Recorder(BaseAgent):
     returned.
     """
 
-    def __init__(self, engine: Engine, agent: Agent, job: Any, stop: Stop | None) -> None:
+    def __init__(self, engine: Engine, agent: Agent, job: Any) -> None:
         self.name, self.model, self.family = agent.name, agent.model, agent.family
         self.settings = agent.settings
-        self._engine, self._agent, self._job, self._stop = engine, agent, job, stop
+        self._engine, self._agent, self._job = engine, agent, job
         self._replies = list(engine.replies.get(job.key, ()))
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
@@ -522,9 +505,8 @@ class Recorder(BaseAgent):
             raise BudgetSpentError(budget.exhausted or "budget_usd")
         paid_reply = None
         try:
-            if self._stop is not None:
-                # the user may have pressed Ctrl-C while the call waited for the budget
-                self._stop.check()
+            # work may have been stopped while the call waited for the budget
+            self._engine.stop.check()
             started = datetime.now(UTC)
             paid_reply = await self._agent.ask(prompt, **about)
             if paid_reply.cost_note == UNREADABLE and paid_reply.cost_usd is None:
@@ -587,8 +569,7 @@ class Judging(Engine):
         self, store: RunStore, grader: Any, jobs: Sequence[Any], study: JsonObject
     ) -> None:
         self.grader, self.jobs, self.agent = grader, jobs, agent_of(grader)
-        settings, n_jobs = getattr(self.agent, "settings", None), len(jobs)
-        self.participant = Participant(grader, settings, grader.version, n_jobs, n_open=n_jobs)
+        self.participant = Participant(grader, n_wanted=len(jobs), n_open=len(jobs))
         super().__init__(store, study, [self.participant])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
@@ -637,7 +618,7 @@ class Judging(Engine):
         grader, key = self.grader, job.key
         if self.agent is not None:
             grader = copy(self.grader)
-            grader.agent = Recorder(self, self.agent, job, interruption())
+            grader.agent = Recorder(self, self.agent, job)
         ruling = await self.judge(grader, job)
         await self.ledger.write(self.table, ruling.records)
         if self.agent is not None:

@@ -32,7 +32,6 @@ from skillcomp.live.agents.agent import (
     Cell,
     Reply,
     StudyWarning,
-    agent_version,
     attribute_of,
     whole_hash,
 )
@@ -213,17 +212,9 @@ class AnswerWork(Engine):
         for agent in agents:
             if n_open[agent.name] and isinstance(agent, ReplayAgent):
                 agent.require_recorded(store, plan)
-        template = agent_version()
-        super().__init__(
-            store,
-            settings,
-            [
-                Participant(
-                    agent, agent.settings, template, n_wanted[agent.name], n_open[agent.name]
-                )
-                for agent in agents
-            ],
-        )
+        names = [(agent, agent.name) for agent in agents]
+        who = [Participant(agent, n_wanted[name], n_open[name]) for agent, name in names]
+        super().__init__(store, settings, who)
         self.plan = plan
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
@@ -235,7 +226,7 @@ class AnswerWork(Engine):
     async def work_on(self, job: PlannedCell) -> bool:
         """Ask one cell and record the reply; return whether the cell now has an answer."""
         agent = self.participants[job.agent].agent_or_grader
-        reply = await Recorder(self, agent, job, self.stop).ask(
+        reply = await Recorder(self, agent, job).ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],
             cell=Cell(job.case_id, job.condition, job.repeat, self.files[job.case_id]),
