@@ -667,8 +667,9 @@ def do_stage(
     """Let the agents answer, or let graders work one after the other; warn about open jobs."""
     first, spent = works[0], 0.0
     for table in first.paid_tables:
-        is_plain = table != "attempts"
-        rows = first.store.records(table) if is_plain else own_attempts(first.store, "cost_usd")
+        rows = first.store.records(table)
+        if table == "attempts":
+            rows = own_attempts(first.store, "cost_usd")
         # a reply of unknown cost counts with its highest possible cost, if this is known
         spent += sum(row.get("cost_usd") or row.get("cost_upper_usd") or 0.0 for row in rows)
     budget = Budget(budget_usd, spent=spent)

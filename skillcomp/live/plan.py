@@ -128,16 +128,15 @@ def make_plan(
             )
         _require_no_secret(f"{place}: '{redact(text.text or '')[:200]}'", text.text or "")
         texts[slug, condition] = before or text
-    known = {row["agent"]: row for row in store.records("agents")}
-    agents_to_add = []
-    for agent in agents:
-        about = {name: getattr(agent, name) for name in ("model", "family", "settings")}
-        # the row in the store contains no secrets, so compare without them
-        about = redacted_content({"agent": agent.name, **about, "prompt_version": agent_version()})
-        if was := known.get(agent.name):
-            require_unchanged("agent", was, about, ("model", "settings", "prompt_version"))
-        else:
-            agents_to_add.append(about)
+    abouts = [
+        {
+            "agent": agent.name,
+            **{name: getattr(agent, name) for name in ("model", "family", "settings")},
+            "prompt_version": agent_version(),
+        }
+        for agent in agents
+    ]
+    agents_to_add = unrecorded(store, "agent", abouts, ("model", "settings", "prompt_version"))
     planned = {key_of(row): PlannedCell(**row) for row in store.records("plan")}
     names = [agent.name for agent in agents]
     places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
@@ -252,17 +251,31 @@ def own_attempts(store: RunStore, *columns: str) -> Iterator[JsonObject]:
     return (row for row in rows if all(row[mark] is None for mark in marks))
 
 
-def require_unchanged(
-    kind: str, before: JsonObject, present: JsonObject, names: Iterable[str]
-) -> None:
-    """Raise if an agent or grader has changed but still has its old name."""
+def unrecorded(
+    store: RunStore, kind: str, abouts: Iterable[JsonObject], names: Iterable[str]
+) -> list[JsonObject]:
+    """Return the rows on agents or graders that the store lacks.
+
+    Raise if an agent or grader has its recorded name (and version and round, if it has them), but
+    differs in one of `names`.
+    """
+    recorded, new = list(store.records(f"{kind}s")), []
     what = "Answers" if kind == "agent" else "Verdicts"
-    for name in names:
-        if (was := before.get(name)) != (now := present[name]):
-            raise StudyError(
-                f"{kind} '{present[kind]}': {name} is now {now}, the study was begun with {was}. "
-                f"{what} of two settings are two {kind}s: give this one another name=."
-            )
+    for about in map(redacted_content, abouts):  # the rows in the store contain no secrets
+        before = [
+            row
+            for row in recorded
+            if (row[kind], row.get("version")) == (about[kind], about.get("version"))
+            and len({row.get("round"), about.get("round")} - {None}) < 2
+        ]
+        for row, name in product(before, names):
+            if (was := row.get(name)) != (now := about[name]):
+                raise StudyError(
+                    f"{kind} '{about[kind]}': {name} is now {now}, the study was begun with {was}. "
+                    f"{what} of two settings are two {kind}s: give this one another name=."
+                )
+        new += [] if about in before else [about]
+    return new
 
 
 def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
@@ -358,14 +371,19 @@ class ConditionText(Record):
         if self.loaded_skill is None:
             return None
         if self.text is None:
-            skill = store.skills[self.loaded_skill]
-            # Stores of earlier releases do not record the skill's folder. Their agents answered
-            # without it, so leave it out.
-            has_tree = "tree" in store.manifest["skills"].get(skill.slug, {})
-            path = str((store.path / skill.path).resolve()) if has_tree else ""
-            return skill.model_copy(update={"path": path})
+            return installed_skill(store, self.loaded_skill)
         # the hash in the name distinguishes two texts of a skill; the agent does not see it
         return Skill(slug=self.loaded_skill.split("@")[0], text=self.text, body=self.text)
+
+
+def installed_skill(store: RunStore, slug: str) -> Skill:
+    """Return a skill of the store with the path of its recorded folder."""
+    skill = store.skills[slug]
+    # Stores of earlier releases do not record the skill's folder. Their agents answered
+    # without it, so leave it out.
+    has_tree = "tree" in store.manifest["skills"].get(slug, {})
+    path = str((store.path / skill.path).resolve()) if has_tree else ""
+    return skill.model_copy(update={"path": path})
 
 
 def n_tokens(text: str) -> int:

@@ -23,7 +23,6 @@ from tqdm.auto import tqdm
 from skillcomp.errors import GraderError, StudyError, plural, require_known, require_whole, suggest
 from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.io.files import JsonObject
-from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import (
     PAID,
@@ -72,8 +71,8 @@ from skillcomp.live.plan import (
     input_files,
     make_plan,
     require_distinct,
-    require_unchanged,
     require_unedited,
+    unrecorded,
 )
 from skillcomp.live.replay import ReplayAgent
 from skillcomp.live.status import compare_works, grade_works, most_frequent, run_works, status
@@ -206,15 +205,15 @@ class AnswerWork(Engine):
         works = run_works(store).values()
         done = set().union(*(work.done for work in works))
         self.n_errors = Counter(failure.job for work in works for failure in work.failures)
-        self.open_cells = [cell for cell in plan.cells if cell.place not in done]
-        n_wanted = Counter(cell.agent for cell in plan.cells)
-        n_open = Counter(cell.agent for cell in self.open_cells)
+        participants = []
         for agent in agents:
-            if n_open[agent.name] and isinstance(agent, ReplayAgent):
+            places = [cell.place for cell in plan.cells if cell.agent == agent.name]
+            n_open = sum(place not in done for place in places)
+            if n_open and isinstance(agent, ReplayAgent):
                 agent.require_recorded(store, plan)
-        names = [(agent, agent.name) for agent in agents]
-        who = [Participant(agent, n_wanted[name], n_open[name]) for agent, name in names]
-        super().__init__(store, settings, who)
+            participants.append(Participant(agent, len(places), n_open))
+        super().__init__(store, settings, participants)
+        self.open_cells = [cell for cell in plan.cells if cell.place not in done]
         self.plan = plan
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
@@ -728,24 +727,14 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) ->
     agent must not change between rounds; the model of a replayed grader can. The caller must hold
     the writer's lock of the store (`RunStore.writer`).
     """
-    recorded, new = list(store.records("graders")), []
+    abouts = []
     for grader in graders:
         agent = agent_of(grader)
-        own_round = round if agent is None else None
-        about: JsonObject = {"grader": grader.name, "version": grader.version, "round": own_round}
+        about: JsonObject = {"grader": grader.name, "version": grader.version}
+        about["round"] = round if agent is None else None
         about |= {name: getattr(grader, name) for name in ("kind", "model", "family")}
-        about["settings"] = getattr(agent or grader, "settings", None)
-        about = redacted_content(about)
-        before = [
-            row
-            for row in recorded
-            if (row["grader"], row.get("version")) == (about["grader"], about["version"])
-            and (row.get("round") == own_round or None in (row.get("round"), own_round))
-        ]
-        for row in before:
-            require_unchanged("grader", row, about, ("model", "family", "settings"))
-        new += [] if about in before else [about]
-    store.append("graders", new)
+        abouts.append(about | {"settings": getattr(agent or grader, "settings", None)})
+    store.append("graders", unrecorded(store, "grader", abouts, ("model", "family", "settings")))
 
 
 def compare(
