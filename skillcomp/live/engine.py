@@ -207,70 +207,54 @@ class Budget:
         self.limit, self.spent = limit, spent
         self.exhausted: str | None = None  # the reason why no further call is allowed
         self._running: list[float] = []  # what is reserved for each running call
-        # whether the highest possible cost of the running call is unknown
-        self._has_unknown_cost = False
         self._dearest = NAN
         self._changed = asyncio.Condition()
-
-    def _reserve_now(self, estimate: float) -> float | None:
-        """Reserve and return the estimated cost of a call; None if the budget has no room."""
-        if self.limit is None:
-            return 0.0
-        free = self.limit - self.spent - sum(self._running)
-        is_unknown = math.isnan(estimate)
-        if is_unknown:
-            # Reserve all the money that is left. Refuse the call if this is less than twice the
-            # cost of the most expensive call so far.
-            if self._running or self._dearest * _SAFETY > free:
-                return None
-            estimate = max(free, 0.0)
-        if self.exhausted or free <= 0 or estimate > free:
-            return None
-        self._has_unknown_cost = is_unknown
-        self._running.append(estimate)
-        return estimate
 
     async def reserve(self, estimate: float) -> float | None:
         """Wait until a cost fits into the budget, then reserve and return it.
 
+        A call of unknown cost (NaN) needs twice the cost of the most expensive call so far. All the
+        money that is left is reserved for it, as soon as no other call is running.
+
         Return None if the budget is exhausted, or if the cost does not fit and no call is running.
         """
+        if self.limit is None:
+            return 0.0
+        is_unknown = math.isnan(estimate)
         async with self._changed:
-            while (reserved := self._reserve_now(estimate)) is None:
-                if self.exhausted:
-                    return None
-                if not self._running:
-                    left = max((self.limit or 0.0) - self.spent, 0.0)
-                    most = self._dearest * _SAFETY if math.isnan(estimate) else estimate
-                    following = "what the next call costs is not known"
-                    if not math.isnan(most):
-                        following = f"the next call may cost up to {most:.4f}"
-                    spent = f"budget_usd {self.limit:g}: {self.spent:.4f} are spent"
-                    self.exhausted = f"{spent} and {following} ({left:.4f} left)"
-                    return None
-                await self._changed.wait()
-        return reserved
+            while not self.exhausted:
+                free = self.limit - self.spent - sum(self._running)
+                most = self._dearest * _SAFETY if is_unknown else estimate
+                is_too_dear = free <= 0 or most > free
+                if not (is_too_dear or (is_unknown and self._running)):
+                    self._running.append(free if is_unknown else estimate)
+                    return self._running[-1]
+                if self._running:
+                    await self._changed.wait()
+                    continue
+                following = "what the next call costs is not known"
+                if not math.isnan(most):
+                    following = f"the next call may cost up to {most:.4f}"
+                spent = f"budget_usd {self.limit:g}: {self.spent:.4f} are spent"
+                self.exhausted = f"{spent} and {following} ({max(free, 0.0):.4f} left)"
+        return None
 
     async def settle(self, reserved: float, reply: Reply | None) -> None:
         """Book the cost of a call that has ended, and free what was reserved for it."""
-        usd = reply.cost_usd if reply else None
-        self.spent += usd or 0.0
+        reply = reply or Reply(status="error")
+        usd, upper = reply.cost_usd, reply.cost_upper_usd
+        self.spent += usd or upper or 0.0
         if self.limit is None:
             return
         async with self._changed:
             self._running.remove(reserved)
-            had_unknown_cost, self._has_unknown_cost = self._has_unknown_cost, False
-            is_unreadable = reply is not None and reply.cost_note == UNREADABLE
             if usd is not None:
                 # With this order of the arguments, max returns the cost if `_dearest` is still NaN.
                 self._dearest = max(usd, self._dearest)
-            elif is_unreadable and not had_unknown_cost:
-                self.spent += reserved
-            elif is_unreadable or (reply is not None and reply.status in PAID):
+            elif upper is None and (reply.cost_note == UNREADABLE or reply.status in PAID):
                 self.exhausted = (
-                    "the cost of an answer is not known "
-                    f"({(reply and reply.cost_note) or 'not reported'}), so budget_usd cannot be "
-                    "kept; give prices= to the agent or leave budget_usd out"
+                    f"the cost of an answer is not known ({reply.cost_note or 'not reported'}), so "
+                    "budget_usd cannot be kept; give prices= to the agent or leave budget_usd out"
                 )
             self._changed.notify_all()
 

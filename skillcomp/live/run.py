@@ -84,7 +84,7 @@ _FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
 
 def run(
     store: RunStore,
-    suites: Iterable[Suite | str | Path] | Mapping[str, Suite] | None = None,
+    suites: Iterable[Suite | str | Path] | None = None,
     *,
     agents: Sequence[Agent],
     conditions: Sequence[str] = ("baseline", "skill"),
@@ -105,7 +105,7 @@ def run(
     ----------
     store : RunStore
         The study. No other process may write to it during the run.
-    suites : iterable or mapping, optional
+    suites : iterable, optional
         The suites to ask. Each is a suite of the store, its slug, or a file, which is then added to
         the store. The ``cases`` of a suite can be a selection; the recorded prompts are used.
         Default: all suites of the store. The skill of each suite must be in the store
@@ -175,8 +175,7 @@ def run(
     own = as_store(store).suites
     if isinstance(suites, str | Path):
         raise StudyError(f"suites is {str(suites)!r}; give a list of suites, slugs or files.")
-    suites = own if suites is None else suites
-    listed = suites.values() if isinstance(suites, Mapping) else suites
+    listed = own if suites is None else suites
     require_whole("concurrency", concurrency, StudyError)
     with store.provisional():
         chosen = [_suite_in_store(store, suite) for suite in listed]
