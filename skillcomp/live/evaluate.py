@@ -68,8 +68,8 @@ class Candidate:
     ----------
     run_id : str
         Name of the evaluation; the artefact's file is named after it.
-    skill : Skill or Path
-        The skill, or the path of its SKILL.md or folder.
+    skill : Skill
+        The skill; its path is empty if it has no file.
     original : Skill or None
         The skill before the change; None if there is no skill to compare with.
     fields : dict
@@ -80,7 +80,7 @@ class Candidate:
     """
 
     run_id: str
-    skill: Skill | Path
+    skill: Skill
     original: Skill | None
     fields: JsonObject
     score: float | None = None
@@ -173,7 +173,8 @@ def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
     """Return a candidate without a ranking: a skill and, optionally, its original."""
     before = read_skill(original).model_copy(update={"slug": suite.skill}) if original else None
     run_id = checked_slug(f"standalone-{suite.skill}", StudyError)
-    return Candidate(run_id, skill, before, {"lane": "standalone", "skill_path": str(skill)})
+    fields = {"lane": "standalone", "skill_path": str(skill)}
+    return Candidate(run_id, read_skill(skill), before, fields)
 
 
 class MockAgent(BaseAgent):
@@ -253,7 +254,7 @@ class Evaluation:
             "mock": self.mock,
         }
         who, before = json.dumps(made_by, sort_keys=True), candidate.original
-        key = whole_hash(who, _text_of(candidate.skill), before.text if before else "")
+        key = whole_hash(who, candidate.skill.text, before.text if before else "")
         self.store = RunStore(self.state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
         self.key = whole_hash(who, before.text) if before else ""  # key of the cached baseline
         self._baseline_name = f"baseline_{self.key[:32]}.json"
@@ -265,7 +266,7 @@ class Evaluation:
             conditions.insert(0, "previous")
         plan = cost_estimate(
             self.suite,
-            {self.suite.skill: _text_of(self.candidate.skill)},
+            {self.suite.skill: self.candidate.skill.text},
             agents=self.agent,
             graders=self.grader,
             conditions=conditions,
@@ -296,14 +297,12 @@ class Evaluation:
         in an earlier, interrupted call is not counted. There is one exception: if this call uses
         stored model replies of that call, the time of these replies is counted.
         """
-        skill, slug = self.candidate.skill, self.suite.skill
         with tempfile.TemporaryDirectory() as folder:
-            if isinstance(skill, Skill):
-                place = Path(folder) / FILE_NAME
-                place.write_text(skill.text, encoding="utf-8")
-                skill = place
+            file = Path(self.candidate.skill.path or f"{folder}/{FILE_NAME}")
+            if not self.candidate.skill.path:
+                file.write_text(self.candidate.skill.text, encoding="utf-8")
             self.store.add_suite(self.path, slug=self.suite.slug)
-            self.store.add_skill(skill, slug=slug)
+            self.store.add_skill(file, slug=self.suite.skill)
         if self.mock:
             self.store.annotate(mock=True)
         under: dict[str, Results] = {}  # results by condition and task
@@ -439,10 +438,12 @@ class Evaluation:
             artefact["interval"] = _interval_fields(complete)
         if "baseline" in under:
             common = passed[["skill", "baseline"]].dropna()
-            artefact["no_skill_results"] = rows["baseline"]
-            artefact["no_skill_pass_rate"] = _pass_rate(common["baseline"])
             missing = passed.index.difference(common.index, sort=False)
-            artefact["no_skill_missing_tasks"] = list(missing)
+            artefact |= {
+                "no_skill_results": rows["baseline"],
+                "no_skill_pass_rate": _pass_rate(common["baseline"]),
+                "no_skill_missing_tasks": list(missing),
+            }
             if len(common):
                 artefact["no_skill_interval"] = _interval_fields(common)
         return artefact
@@ -463,10 +464,6 @@ class Evaluation:
         if note not in self.notes:
             self.notes.append(note)
         return None
-
-
-def _text_of(skill: Skill | Path) -> str:
-    return skill.text if isinstance(skill, Skill) else read_skill(skill).text
 
 
 def _hash_of(body: JsonObject) -> str:
@@ -510,22 +507,16 @@ def _pass_rate(passed: pd.Series) -> float | None:
 
 
 def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> JsonObject:
-    """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts.
-
-    Any-of-k is 1 for a task if one of its k attempts passed, else 0. The interval of its mean over
-    tasks is returned, too.
-    """
+    """Return the means of pass@k, pass^k and pass@1 over the tasks with k verdicts."""
     rows = [results[task]["attempts"] for task in tasks]
     whole = [row for row in rows if len(row) == k and None not in row]
-    names = (f"any_of_{k}", f"pass_at_{k}", f"pass_hat_{k}", "pass_at_1")
+    names = (f"pass_at_{k}", f"pass_hat_{k}", "pass_at_1")
     if not whole:
         return dict.fromkeys(names, None)
     passed = np.array(whole, dtype=float)
-    # with k attempts of each task, the estimate of pass@k is any-of-k
-    any_of, every, mean = passed.max(axis=1), passed.min(axis=1), passed.mean(axis=1)
-    means = [round(float(rate.mean()), _DIGITS) for rate in (any_of, any_of, every, mean)]
-    interval = {f"any_of_{k}_interval": _estimate_fields(bounded_mean(any_of, quantity=RATES))}
-    return dict(zip(names, means, strict=True)) | interval
+    # with k attempts of each task, pass@k is the share of tasks with any passed attempt
+    rates = (passed.max(axis=1), passed.min(axis=1), passed.mean(axis=1))
+    return {name: round(float(r.mean()), _DIGITS) for name, r in zip(names, rates, strict=True)}
 
 
 def _interval_fields(complete: pd.DataFrame) -> JsonObject:

@@ -70,9 +70,9 @@ from skillcomp.live.plan import (
     cases_by_id,
     input_files,
     make_plan,
+    record_members,
     require_distinct,
     require_unedited,
-    unrecorded,
 )
 from skillcomp.live.replay import ReplayAgent
 from skillcomp.live.status import compare_works, grade_works, most_frequent, run_works, status
@@ -345,14 +345,12 @@ def estimate(
         for agent in agents:
             require_price(agent)
     graders = [grader for grader in graders if agent_of(grader)]
-    columns = ["agent", "case_id", "condition", "answer", "seconds"]
-    answers = pd.DataFrame(store.rows("attempts", *columns), columns=columns)
+    answers = store.table("attempts").to_pandas()
     replies = pd.DataFrame(store.records("replies"), columns=["grader", "seconds"])
     seconds = {
         **answers.groupby("agent")["seconds"].mean(),
         **replies.groupby("grader")["seconds"].mean(),
     }
-    asking: list[Any] = [*agents, *map(agent_of, graders)]
     costs = cost_estimate(
         suites,
         store.skills,
@@ -361,27 +359,32 @@ def estimate(
         conditions=study["conditions"],
         repeats=study["repeats"],
         attempts=answers,
-        prices=[price for who in asking for price in attribute_of(who, "prices")],
+        prices=[
+            price
+            for agent in (*agents, *filter(None, map(agent_of, graders)))
+            for price in attribute_of(agent, "prices")
+        ],
     )
+    n_done = {("agent", name): who.n_wanted - who.n_open for name, who in participants.items()}
+    works = grade_works(store)
     # the store can have answers to other suites, too
-    done = Counter({f"agent {n}": who.n_wanted - who.n_open for n, who in participants.items()})
     own = {cell.attempt_id for cell in plan.cells}
-    for key, work in grade_works(store).items():
-        if key in {(grader.name, grader.version, 1) for grader in graders}:
-            done[f"grader {work.name}"] = len(work.done & own)
+    for grader in graders:
+        work = works.get((grader.name, grader.version, 1))
+        n_done["grader", grader.name] = len(work.done & own) if work else 0
     free = {agent.name for agent in agents if attribute_of(agent, "is_recording")}
     rows = []
     for (role, name), part in costs.groupby(["role", "name"], sort=False):
         plain, cached = cost_total(part).to_dict("records")
-        n_wanted, n_done = plain["n_calls"], done[f"{role} {name}"]
-        n_left = max(n_wanted - n_done, 0)
+        n_wanted, n_recorded = plain["n_calls"], n_done[str(role), str(name)]
+        n_left = max(n_wanted - n_recorded, 0)
         usd = plain["cost_usd"] if math.isnan(cached["cost_usd"]) else cached["cost_usd"]
         share = n_left / max(n_wanted, 1)
         row = {
             "role": role,
             "name": name,
             "n_wanted": n_wanted,
-            "n_recorded": n_done,
+            "n_recorded": n_recorded,
             "n_calls": n_left,
             "input_tokens": round(plain["input_tokens"] * share),
             "output_tokens": round(plain["output_tokens"] * share),
@@ -394,31 +397,33 @@ def estimate(
 
 
 def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
-    if isinstance(suite, Suite):
-        inside = store.suites.get(suite.slug)
-        if inside is not None and inside.sha256 == suite.sha256:
-            ids = {case.case_id for case in suite.cases}
-            cases = tuple(case for case in inside.cases if case.case_id in ids)
-            for case_id in sorted(ids - {case.case_id for case in cases}):
-                raise StudyError(
-                    f"suite '{suite.slug}': the store has no case '{case_id}'; add the edited "
-                    "suite under another slug."
-                )
-            return inside.model_copy(update={"cases": cases})
-        if suite.path and Path(suite.path).exists():
-            return store.add_suite(suite.path, slug=suite.slug)
-        raise StudyError(
-            f"suite '{suite.slug}' is not in the store and its file is not known; add it with "
-            "store.add_suite(path)."
-        )
-    if isinstance(suite, str) and suite in store.suites:
-        return store.suites[suite]
-    if not exists(suite):
-        raise StudyError(
-            f"suite '{suite}': no file and no suite of the store "
-            f"({', '.join(store.suites) or 'which has none'}).{suggest(str(suite), store.suites)}"
-        )
-    return store.add_suite(suite)
+    if not isinstance(suite, Suite):
+        if suite in store.suites:
+            return store.suites[str(suite)]
+        if not exists(suite):
+            raise StudyError(
+                f"suite '{suite}': no file and no suite of the store "
+                f"({', '.join(store.suites) or 'which has none'})."
+                f"{suggest(str(suite), store.suites)}"
+            )
+        return store.add_suite(suite)
+    inside = store.suites.get(suite.slug)
+    if inside is None or inside.sha256 != suite.sha256:
+        if not (suite.path and exists(suite.path)):
+            raise StudyError(
+                f"suite '{suite.slug}' is not in the store and its file is not known; add it with "
+                "store.add_suite(path)."
+            )
+        return store.add_suite(suite.path, slug=suite.slug)
+    recorded, ids = cases_by_id([inside]), cases_by_id([suite])
+    for case_id in ids:
+        if case_id not in recorded:
+            raise StudyError(
+                f"suite '{suite.slug}': the store has no case '{case_id}'; add the edited suite "
+                "under another slug."
+            )
+    cases = tuple(case for case_id, case in recorded.items() if case_id in ids)
+    return inside.model_copy(update={"cases": cases})
 
 
 def grade(
@@ -726,14 +731,17 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) ->
     agent must not change between rounds; the model of a replayed grader can. The caller must hold
     the writer's lock of the store (`RunStore.writer`).
     """
-    abouts = []
-    for grader in graders:
-        agent = agent_of(grader)
-        about: JsonObject = {"grader": grader.name, "version": grader.version}
-        about["round"] = round if agent is None else None
-        about |= {name: getattr(grader, name) for name in ("kind", "model", "family")}
-        abouts.append(about | {"settings": getattr(agent or grader, "settings", None)})
-    store.append("graders", unrecorded(store, "grader", abouts, ("model", "family", "settings")))
+    record_members(
+        store,
+        "grader",
+        graders,
+        lambda grader: {
+            "version": grader.version,
+            "kind": grader.kind,
+            "round": None if agent_of(grader) else round,
+        },
+        ("model", "family", "settings"),
+    )
 
 
 def compare(
