@@ -185,11 +185,11 @@ IMPOSSIBLE = [
     ),
     # too long for the name of a file
     ({"conditions": ["placebo"], "placebo": "w" * 300}, "no file and no skill"),
-    ({"suites": ["w" * 300]}, "no file and no suite"),
+    ({"suites": ["w" * 300]}, "no suite .*there: lanterns, tides"),
     ({"repeats": 0}, "repeats: found 0; allowed: a whole number of at least 1"),
     ({"concurrency": 0}, "concurrency: found 0; allowed"),
     ({"budget_usd": -1.0}, "budget_usd is -1.0; allowed"),
-    ({"suites": ["tide"]}, r"suite 'tide': no file.*Did you mean 'tides'\?"),
+    ({"suites": ["tide"]}, r"no suite .*'tide'; there: .*Did you mean 'tides'\?"),
     ({"suites": "tides"}, "give a list of suites"),
 ]
 

@@ -114,15 +114,12 @@ class Participant:
     cost_usd: float = 0.0
     n_unpriced: int = 0
     n_retries: int = 0
-    n_empty: int = 0
     n_login_failures: int = 0
 
     def add(self, reply: Reply) -> None:
         """Count a reply."""
         self.statuses[reply.status] += 1
         self.n_retries += reply.n_retries
-        if reply.status == "ok" and reply.answer is not None:
-            self.n_empty += not reply.answer.strip()
         if reply.model:
             self.models[reply.model] += 1
         if reply.cost_usd is not None:
@@ -656,14 +653,11 @@ def do_stage(
             rows = own_attempts(first.store, "cost_usd")
         # a reply of unknown cost counts with its highest possible cost, if this is known
         spent += sum(row.get("cost_usd") or row.get("cost_upper_usd") or 0.0 for row in rows)
-    budget = Budget(budget_usd, spent=spent)
     for work in works:
-        # Each event loop needs its own Budget. Go on even if the budget is exhausted, because
-        # stored replies can still be read.
-        following = Budget(budget.limit, spent=budget.spent)
-        following.exhausted = budget.exhausted
-        budget = following
+        # each event loop needs its own Budget; stored replies can be read even if it is exhausted
+        budget = Budget(budget_usd, spent=spent)
         run_sync(partial(work.main, budget, concurrency, progress))
+        spent = budget.spent
         for text in work.messages():
             warnings.warn(text, work.warning, stacklevel=3)
         if work.stopped and work.stopped != budget.exhausted and not work.is_at_fault:

@@ -16,7 +16,6 @@ from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pandas as pd
 
@@ -404,7 +403,6 @@ class Evaluation:
             verdict, reason = "error", "no task has a verdict under every condition"
         main = _main_fields(verdict, reason, complete, self.min_pass_rate)
         verdict = main["verdict"]
-        attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
         rows = {name: list(results.values()) for name, results in under.items()}
         artefact = {
             "schema_version": SCHEMA_VERSION,
@@ -428,7 +426,6 @@ class Evaluation:
             "pass_rate_needed": None if "previous" in under else self.min_pass_rate,
             "n_tasks": len(tasks),
             "missing_tasks": list(passed.index.difference(tasks, sort=False)),
-            "several_attempts": attempts,
             "notes": self.notes,
             **extra,
         }
@@ -504,19 +501,6 @@ def _main_fields(
 def _pass_rate(passed: pd.Series) -> float | None:
     """Return the share of passed tasks among those with a result; None if no task has one."""
     return round(float(passed.mean()), _DIGITS) if passed.notna().any() else None
-
-
-def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> JsonObject:
-    """Return the means of pass@k, pass^k and pass@1 over the tasks with k verdicts."""
-    rows = [results[task]["attempts"] for task in tasks]
-    whole = [row for row in rows if len(row) == k and None not in row]
-    names = (f"pass_at_{k}", f"pass_hat_{k}", "pass_at_1")
-    if not whole:
-        return dict.fromkeys(names, None)
-    passed = np.array(whole, dtype=float)
-    # with k attempts of each task, pass@k is the share of tasks with any passed attempt
-    rates = (passed.max(axis=1), passed.min(axis=1), passed.mean(axis=1))
-    return {name: round(float(r.mean()), _DIGITS) for name, r in zip(names, rates, strict=True)}
 
 
 def _interval_fields(complete: pd.DataFrame) -> JsonObject:

@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-from skillcomp.errors import GraderError, StudyError, plural, require_known, require_whole, suggest
+from skillcomp.errors import GraderError, StudyError, plural, require_known, require_whole
 from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.io.files import JsonObject
 from skillcomp.io.store import RunStore, as_store
@@ -84,7 +84,7 @@ _FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
 
 def run(
     store: RunStore,
-    suites: Iterable[Suite | str | Path] | None = None,
+    suites: Iterable[Suite | str] | None = None,
     *,
     agents: Sequence[Agent],
     conditions: Sequence[str] = ("baseline", "skill"),
@@ -106,8 +106,9 @@ def run(
     store : RunStore
         The study. No other process may write to it during the run.
     suites : iterable, optional
-        The suites to ask. Each is a suite of the store, its slug, or a file, which is then added to
-        the store. The ``cases`` of a suite can be a selection; the recorded prompts are used.
+        The suites to ask. Each is a suite, or the slug of a suite of the store. A suite that is not
+        in the store is added from its file. The ``cases`` of a suite can be a selection; the
+        recorded prompts are used.
         Default: all suites of the store. The skill of each suite must be in the store
         (`RunStore.add_skill`).
     agents : sequence of Agent
@@ -289,11 +290,6 @@ class AnswerWork(Engine):
                 "continues with them."
             )
         for name, participant in self.participants.items():
-            if participant.n_empty:
-                yield (
-                    f"agent '{name}': {plural(participant.n_empty, 'answer')} empty after a normal "
-                    "stop; such are its own and are graded."
-                )
             if participant.n_retries > 0:
                 times = plural(participant.n_retries, "time")
                 yield f"agent '{name}' asked its service again by itself ({times})."
@@ -396,17 +392,11 @@ def estimate(
     return pd.DataFrame(rows)
 
 
-def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
+def _suite_in_store(store: RunStore, suite: Suite | str) -> Suite:
     if not isinstance(suite, Suite):
-        if suite in store.suites:
-            return store.suites[str(suite)]
-        if not exists(suite):
-            raise StudyError(
-                f"suite '{suite}': no file and no suite of the store "
-                f"({', '.join(store.suites) or 'which has none'})."
-                f"{suggest(str(suite), store.suites)}"
-            )
-        return store.add_suite(suite)
+        hint = f"{store.path}: no suite (store.add_suite(path) adds a file)"
+        require_known(hint, suite, store.suites, StudyError, label="there")
+        return store.suites[suite]
     inside = store.suites.get(suite.slug)
     if inside is None or inside.sha256 != suite.sha256:
         if not (suite.path and exists(suite.path)):
