@@ -159,7 +159,7 @@ def run(
     -----
     StudyWarning
         If cells are left without an answer, because of errors or because the budget is used up.
-        Also, for example, if answers are empty.
+        Also, for example, if an agent asked its service again by itself.
 
     Notes
     -----

@@ -143,7 +143,6 @@ class _Work:
     def row(self) -> JsonObject:
         """Return the row; a job counts by its best outcome."""
         n_ok, n_done = len(self.outcomes["ok"]), len(self.done)
-        n_failed = len(self.outcomes["failed"] - self.done)
         notes = [self.origin, self.other_model]
         if self.n_empty:
             notes.append(f"{plural(self.n_empty, 'empty answer')}, graded")
@@ -153,8 +152,7 @@ class _Work:
             **vars(self),
             "n_ok": n_ok,
             "n_not_ok": n_done - n_ok,
-            # without a receipt, it is not known whether a grading is asked for again
-            "n_failed": None if self.stage == "grade" and self.n_wanted is None else n_failed,
+            "n_failed": len(self.outcomes["failed"] - self.done),
             "n_open": max((self.n_wanted or 0) - n_done, 0),
             "models": ", ".join(sorted(self.models)) or None,
             "note": "; ".join(filter(None, notes)) or None,
@@ -225,10 +223,11 @@ def grade_works(store: RunStore) -> Mapping[tuple[str, str | None, int], _Work]:
         statuses[key, row["attempt_id"]][row["check_id"]] = row["status"]
         if row["status"] == "malformed":
             unread.setdefault((key, row["attempt_id"]), row["raw"] or "an empty reply")
-    attempts = store.rows("attempts", "attempt_id", "case_id", "status")
-    n_checks = {name: len(case.checks) for name, case in cases_by_id(store.suites.values()).items()}
+    cases = cases_by_id(store.suites.values())
     needs = {
-        r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in attempts if r["status"] == "ok"
+        row["attempt_id"]: len(cases[row["case_id"]].checks)
+        for row in store.rows("attempts", "attempt_id", "case_id", "status")
+        if row["status"] == "ok" and row["case_id"] in cases
     }
     n_to_grade = sum(map(bool, needs.values()))
     choosing = set()
@@ -240,19 +239,17 @@ def grade_works(store: RunStore) -> Mapping[tuple[str, str | None, int], _Work]:
             choosing |= {key} if row["study"].get("own_checks") else set()
             work.n_wanted = row["n_wanted"] if key in choosing else n_to_grade
             work.gold_agreement = (row.get("gold") or {}).get("agreement")
+    replied = set()
     for row in store.records("replies"):
         key, name = tuple(map(row.get, who)), row["attempt_id"]
+        replied.add((key, name))
         if row["status"] not in PAID and (key, name) not in statuses:
             work_of(*key).fail(name, row.get("error"), name)
-    recorded = (row for row in store.records("graders") if row.get("round") is not None)
-    recordings = {(row["grader"], row.get("version")) for row in recorded}
     for (key, name), by_check in statuses.items():
         work, values = works[key], {*by_check.values()}
-        is_whole = len(by_check) >= (1 if key in choosing else needs.get(name, 1))
-        is_malformed = "malformed" in values
-        if is_malformed and work.n_wanted is not None and key[:2] not in recordings:
-            work.fail(name, f"malformed: {unread[key, name]}", name)  # it is asked for again
-        elif is_whole:
+        if "malformed" in values and (key, name) in replied:  # the grader is asked again
+            work.fail(name, f"malformed: {unread[key, name]}", name)
+        elif len(by_check) >= (1 if key in choosing else needs.get(name, 1)):
             work.outcomes["ok" if values == {"ok"} else "not_ok"].add(name)
     return works
 
