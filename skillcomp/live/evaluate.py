@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
@@ -261,7 +262,7 @@ class Evaluation:
     def estimate(self) -> str:
         """Return one line with the number of answers and rubric scores and their estimated cost."""
         conditions, original = list(self.conditions), self.candidate.original
-        if original is not None and self._read_baseline() is None:
+        if original is not None and self._kept_baseline is None:
             conditions.insert(0, "previous")
         plan = cost_estimate(
             self.suite,
@@ -307,7 +308,7 @@ class Evaluation:
         under: dict[str, Results] = {}  # results by condition and task
         extra: JsonObject = {"store": str(self.store.path)}
         if self.candidate.original is not None:
-            kept = self._read_baseline()
+            kept = self._kept_baseline
             body = kept or self._make_baseline()
             under["previous"] = {row["task_id"]: row for row in body["results"]}
             if self.cache is not None:
@@ -445,8 +446,9 @@ class Evaluation:
                 artefact["no_skill_interval"] = _interval_fields(common)
         return artefact
 
-    def _read_baseline(self) -> JsonObject | None:
-        """Return the cached baseline; None if it is missing, damaged or too old (see `AGE`)."""
+    @cached_property
+    def _kept_baseline(self) -> JsonObject | None:
+        """The cached baseline; None if it is missing, damaged or too old (see `AGE`)."""
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
         entry = json_object(file, self.cache)
@@ -458,8 +460,7 @@ class Evaluation:
                 return body
         why = f"is {age / timedelta(days=1):z.1f} days old" if whole else "is damaged"
         note = f"baseline cache: {file.name} {why}; it is not used and made anew"
-        if note not in self.notes:
-            self.notes.append(note)
+        self.notes.append(note)
         return None
 
 

@@ -200,8 +200,7 @@ def run_works(store: RunStore) -> Mapping[tuple[str, str], _Work]:
 
 def unanswered_cases(store: RunStore) -> list[str]:
     """Return the ids of the cases of the suites that have no answer."""
-    rows = own_attempts(store, "case_id", "status")
-    answered = {row["case_id"] for row in rows if row["status"] in PAID}
+    answered = {case_id for work in run_works(store).values() for _, case_id, *_ in work.done}
     return [name for name in cases_by_id(store.suites.values()) if name not in answered]
 
 

@@ -52,7 +52,6 @@ from skillcomp.io.trigger_suites import (
     prompts_by_skill,
 )
 from skillcomp.live.agents.agent import (
-    PAID,
     Asked,
     Bounds,
     Reply,
@@ -74,6 +73,7 @@ from skillcomp.live.graders.traces import (
 )
 from skillcomp.live.plan import cases_by_id, installed_skill
 from skillcomp.live.run import grade, run
+from skillcomp.live.status import unanswered_cases
 from skillcomp.records import Case, Record, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
@@ -357,21 +357,20 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
     with store.writer():
         try:
             run(store, suites, agents=[agent], conditions=["skill"], **options)
-            if store.table("attempts").num_rows:
-                place = partial(case_folder, folder)
-                graders: list[Any] = [TraceGrader(place)]
-                if plan.judged:
-                    who = plan.judge_program or plan.program
-                    model = plan.judge_model or (plan.model if who == plan.program else None)
-                    judge = TraceJudge(
-                        _program_agent(who, model),
-                        place,
-                        plan.judged,
-                        timeout=plan.judge_timeout_s,
-                        rubric_schema=plan.rubric_schema,
-                    )
-                    graders.append(judge)
-                grade(store, graders=graders, **options)
+            place = partial(case_folder, folder)
+            graders: list[Any] = [TraceGrader(place)]
+            if plan.judged:
+                who = plan.judge_program or plan.program
+                model = plan.judge_model or (plan.model if who == plan.program else None)
+                judge = TraceJudge(
+                    _program_agent(who, model),
+                    place,
+                    plan.judged,
+                    timeout=plan.judge_timeout_s,
+                    rubric_schema=plan.rubric_schema,
+                )
+                graders.append(judge)
+            grade(store, graders=graders, **options)
         finally:
             summary = summarise(folder, plan)
             write_json(folder / "summary.json", summary)
@@ -528,13 +527,13 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
     table = table.astype(object).where(table.notna(), None)
     by_skill: dict[str, Any] = {row["offered"]: row for row in table.to_dict("records")}
     for case_id, slug in plan.controls.items():
-        unknown = {"offered": slug, "dead": None, "note": triggers.UNKNOWN_CALL.format(slug)}
-        control = by_skill.setdefault(slug, unknown)
-        if control["dead"] is None and case_id.endswith("/control-call"):
-            # say why it is unknown whether a call fired
-            meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
-            reason = "the program does not report it" if meta else NOT_ASKED
-            control["note"] += f" ({meta.get('run', {}).get('error') or reason})"
+        meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
+        if meta and case_id.endswith("/control-call"):
+            unknown = {"offered": slug, "dead": None, "note": triggers.UNKNOWN_CALL.format(slug)}
+            control = by_skill.setdefault(slug, unknown)
+            if control["dead"] is None:  # say why it is unknown whether a call fired
+                reason = meta.get("run", {}).get("error") or "the program does not report it"
+                control["note"] += f" ({reason})"
     controls = list(by_skill.values())
     dead = [row["offered"] for row in controls if row["dead"]]
     rows = []
@@ -620,8 +619,7 @@ def run_state(folder: Path) -> JsonObject:
         - at_work: the process that is working on the run, or None.
     """
     plan, store = read_run(folder), RunStore(folder / "store")
-    rows = store.rows("attempts", "case_id", "status")
-    answered = {r["case_id"] for r in rows if r["status"] in PAID} & plan.cases.keys()
+    answered = plan.cases.keys() - unanswered_cases(store)
     summary = summarise(folder, plan)
     judged = sum(row["judge"] is not None for row in summary["rows"])
     who = active_writer(store.path)
@@ -629,7 +627,7 @@ def run_state(folder: Path) -> JsonObject:
     names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count", "dead")
     return {
         **{name: summary[name] for name in names},
-        "warnings": [n for n in control_lines(summary) if not n.endswith(f"({NOT_ASKED})")],
+        "warnings": control_lines(summary),
         "answered": len(answered),
         "judged": f"{judged} of {len(plan.judged)}",
         "state": "running" if who else "done" if is_done else "stopped",
