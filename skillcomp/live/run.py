@@ -263,9 +263,7 @@ class AnswerWork(Engine):
 
     def warn_of_files(self) -> None:
         """Warn about agents that cannot read the files of a skill or the input files of a case."""
-        skills, texts = self.store.manifest["skills"], self.plan.texts.values()
-        slugs = {text.loaded_skill for text in texts if text.loaded_skill and text.text is None}
-        with_files = sorted(slug for slug in slugs if skills.get(slug, {}).get("tree"))
+        with_files = sorted({skill.slug for skill in self.loaded.values() if skill and skill.path})
         n_cases = sum(map(bool, self.files.values()))
         for name, participant in self.participants.items():
             agent = participant.agent_or_grader

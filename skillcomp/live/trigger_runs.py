@@ -572,20 +572,17 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
         "unknown_count": passed.count(None),
         "controls": controls,
         "dead": dead,
+        # the controls that did not work or may not have worked
+        "warnings": [control["note"] for control in controls if control["note"]],
         "rows": rows,
     }
-
-
-def control_lines(summary: JsonObject) -> list[str]:
-    """Return a line for each control that did not work or may not have worked."""
-    return [row["note"] for row in summary["controls"] if row["note"]]
 
 
 def _summary_markdown(summary: JsonObject) -> str:
     lines = [
         f"# Trigger run {summary['run_id']} ({summary['suite']})",
         "",
-        *(f"**{_escaped(line[:1].upper() + line[1:])}.**\n" for line in control_lines(summary)),
+        *(f"**{_escaped(line[:1].upper() + line[1:])}.**\n" for line in summary["warnings"]),
         f"{summary['pass_count']} passed, {summary['fail_count']} failed, "
         f"{summary['unknown_count']} unknown, of {summary['cases']} cases.",
         "",
@@ -624,10 +621,9 @@ def run_state(folder: Path) -> JsonObject:
     judged = sum(row["judge"] is not None for row in summary["rows"])
     who = active_writer(store.path)
     is_done = len(answered) == len(plan.cases) and judged == len(plan.judged)
-    names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count", "dead")
+    names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count")
     return {
-        **{name: summary[name] for name in names},
-        "warnings": control_lines(summary),
+        **{name: summary[name] for name in (*names, "dead", "warnings")},
         "answered": len(answered),
         "judged": f"{judged} of {len(plan.judged)}",
         "state": "running" if who else "done" if is_done else "stopped",
