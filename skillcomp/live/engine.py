@@ -540,11 +540,10 @@ class Judging(Engine):
 
     warning = GraderWarning
     table: str  # the table with the results
-    units: str  # the plural of the noun in `unit`
 
-    # Four texts for warnings: about open jobs, failed jobs, answers that reveal their condition,
-    # and answers that address the grader.
-    warning_parts: tuple[str, str, str, str]
+    # Three texts for warnings: about open jobs, answers that reveal their condition, and answers
+    # that address the grader.
+    warning_parts: tuple[str, str, str]
 
     def __init__(
         self, store: RunStore, grader: Any, jobs: Sequence[Any], study: JsonObject
@@ -617,7 +616,7 @@ class Judging(Engine):
         # other graders continue after the unreadable replies of this one
         self.is_at_fault = self.n_unreadable >= 5
         if self.is_at_fault:
-            message = f"{self.n_unreadable} {self.units} in a row cannot be read"
+            message = f"{self.n_unreadable} {self.unit}s in a row cannot be read"
             self.stop.ask(f"{message}; the last: {ruling.problems[0]}")
         self.replies.pop(key, None)
         return True
@@ -625,11 +624,11 @@ class Judging(Engine):
     def messages(self) -> Iterable[str]:
         """Return warnings about open jobs, and about answers that cannot be judged blindly."""
         name, n = f"grader '{self.grader.name}'", self.participant.n_wanted
-        open_, failed, given_away, addressing = self.warning_parts
+        open_, given_away, addressing = self.warning_parts
         if n_open := self.n_open:
             why = self.stopped
             if not why:
-                reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
+                reasons = [f"{plural(len(self.failed), self.unit)} failed"] if self.failed else []
                 reasons += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
                 errors = shortened(filter(None, {*self.failed.values()}), _SHOWN, "; ")
                 often = most_frequent(self.store, self.stage, self.grader.name)

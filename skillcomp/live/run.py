@@ -606,11 +606,10 @@ class Item:
 class Gradings(Judging):
     """The work of one grader in one round: gold answers first, then the answers of the study."""
 
-    stop_note, unit, units = "What was graded is kept; start again later.", "grading", "gradings"
+    stop_note, unit = "What was graded is kept; start again later.", "grading"
     stage, paid_tables = "grade", ("replies",)
     warning_parts = (
         "answers are not graded",
-        "gradings failed",
         "{n} answers tell their condition (they say that they do not know the skill, or cite it), "
         "so it was not blind to it.",
         "{n} answers address the grader (such as 'ignore the rubric'): read their verdicts.",
@@ -849,10 +848,9 @@ class Comparisons(Judging):
 
     stop_note, unit = "What was compared is kept; start again later.", "comparison"
     stage, paid_tables = "compare", ("comparisons",)
-    table, units = "pairwise", "comparisons"
+    table = "pairwise"
     warning_parts = (
         "comparisons are not made",
-        "failed",
         "in {n} comparisons an answer tells its condition (it says that it does not know the "
         "skill, or cites it), so it was not blind to it.",
         "in {n} comparisons an answer addresses the grader (such as 'ignore the rubric').",
