@@ -123,8 +123,9 @@ def settled(budget, estimate, reply):
 
 def test_a_reply_that_cannot_be_read_is_booked_at_its_highest_cost():
     lost = Reply(status="error", cost_note=UNREADABLE)
-    assert settled(Budget(1.0), 0.3, lost).spent == 0.3
-    assert settled(Budget(1.0), 0.3, lost).exhausted is None
+    known = lost.model_copy(update={"cost_upper_usd": 0.3})
+    assert settled(Budget(1.0), 0.3, known).spent == 0.3
+    assert settled(Budget(1.0), 0.3, known).exhausted is None
     assert "not known (unreadable)" in settled(Budget(1.0), float("nan"), lost).exhausted
     assert settled(Budget(1.0), 0.3, Reply(status="error")).spent == 0.0  # nothing came
 

@@ -10,13 +10,12 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 from fake_anthropic import KEY, FakeAnthropic
-from live_study import AGENT, GRADER, SLUGS, call, make_files, ok_cells, rows, until
+from live_study import AGENT, GRADER, SLUGS, call, make_files, ok_cells, until
 
 from skillcomp.errors import StudyError
 from skillcomp.io.store import RunStore
@@ -122,17 +121,11 @@ def test_from_a_file_to_verdicts_in_two_commands(tmp_path, monkeypatch, capfd):
         assert "1.0000" in out  # agreement with gold
     store = RunStore(tmp_path / "runs" / "one")
     assert len(ok_cells(store)) == 16 and store.table("verdicts").num_rows == 32
-    (version,) = {row["grader_version"] for row in rows(store, "verdicts")}
-    note = {"event": "intent", "at": datetime.now(UTC).isoformat(), "keys": ["k"]}
-    purposes = (f"run:{AGENT}", f"grade:g#{version}/1/verdicts")
-    store.append("batches", [note | {"nonce": name, "purpose": name} for name in purposes])
     for place in (file, store.path):
         code, out, _ = call(monkeypatch, capfd, "status", place)
         assert code == 0 and "at work: nobody" in out
         stages = [["run", AGENT, "baseline"], ["run", AGENT, "skill"], ["grade", "g", "-"]]
         assert [line.split()[:3] for line in out.splitlines()[1:4]] == stages
-        text = "1 batch with 1 request of an earlier version: the answers are not collected"
-        assert f"note: {AGENT}: {text}" in out and f"note: g, round 1: {text}" in out
 
 
 def test_what_is_left_open_gives_status_1_and_too_little_agreement_2(tmp_path, monkeypatch, capfd):

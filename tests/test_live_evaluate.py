@@ -224,15 +224,10 @@ def test_a_task_that_is_missing_under_one_condition_leaves_both_rates_and_is_lis
     assert (place / "cache").exists() == (who == "GOOD")
 
 
-def test_a_task_passes_if_any_of_k_attempts_does_and_the_other_sums_stand_beside(call):
+def test_a_task_passes_if_any_of_k_attempts_does(call):
     with service([("GOOD", "Say it."), ("OLD", "Say it."), ("OLD", "Say it.")]) as server:
         _, line, artefact, err = call(*PIPELINE, "--pass-k", "2", server=server)
     assert line["execution_pass_rate"] == 1.0 and line["baseline_pass_rate"] == 0.6667
-    rates = {"any_of_2": 1.0, "pass_at_2": 1.0, "pass_hat_2": 0.6667, "pass_at_1": 0.8333}
-    several = artefact["several_attempts"]["skill"]
-    interval = several.pop("any_of_2_interval")
-    assert several == rates and interval["ci_low"] < interval["estimate"] == 1.0
-    assert interval["n"] == 3
     words = next(one for one in artefact["candidate_results"] if one["task_id"] == "words")
     assert sorted(words["attempts"]) == [False, True] and words["score"] == 1.0
     assert "estimate: 12 answers, 4 scores by rubric" in err

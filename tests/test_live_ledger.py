@@ -38,7 +38,7 @@ def test_a_bad_record_fails_alone_and_swallows_no_row_of_its_own_or_another_tabl
         store,
         ("attempts", [attempt(1)]),
         ("attempts", [attempt("a"), attempt("b", answer=HALF)]),
-        ("batches", [{"event": "created", "batch_id": "b-1"}]),
+        ("notes", [{"event": "created", "id": "b-1"}]),
         ("replies", [{"answer": HALF}]),
         ("Not Allowed", [{"x": 1}]),
         ("attempts", [attempt(2)]),
@@ -47,7 +47,7 @@ def test_a_bad_record_fails_alone_and_swallows_no_row_of_its_own_or_another_tabl
     assert isinstance(told[1], StoreError) and str(told[1]).startswith("attempts, record 2: ")
     found = [row["attempt_id"] for row in store.table("attempts").to_pylist()]
     assert found == ["s/1", "s/2"]  # each once; of an entry all or nothing
-    assert list(store.records("batches")) == [{"event": "created", "batch_id": "b-1"}]
+    assert list(store.records("notes")) == [{"event": "created", "id": "b-1"}]
 
 
 def test_when_the_disk_refuses_nothing_is_written_twice(tmp_path, monkeypatch):

@@ -622,7 +622,7 @@ def trigger_run(
         return
     with warnings_as_notes(sc.RunStore(folder / "store"), f"--resume --run-id {run_id}"):
         summary = triggers.work_run(folder, progress=not quiet)
-    for line in triggers.control_lines(summary):
+    for line in summary["warnings"]:
         say(line)
     say(
         f"run {run_id}: {summary['pass_count']} passed, {summary['fail_count']} failed, "

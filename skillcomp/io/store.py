@@ -360,7 +360,7 @@ class RunStore:
         ----------
         table : str
             ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"``, or a user's own table with
-            a lower-case name such as ``"batches"``.
+            a lower-case name such as ``"notes"``.
         records : iterable of pydantic records or mappings
             Validated against the table's record before anything is written: all or none are
             added. A user's own table takes any pydantic record or JSON mapping. Secrets, such as

@@ -40,13 +40,14 @@ from skillcomp.live.agents.agent import (
     Asked,
     BaseAgent,
     Reply,
+    agent_version,
     attribute_of,
     skill_block,
 )
-from skillcomp.live.concurrency import Stop, fan_out, interruption, run_sync
+from skillcomp.live.concurrency import Stop, fan_out, run_sync
 from skillcomp.live.graders.grader import GraderWarning, agent_of
 from skillcomp.live.plan import own_attempts
-from skillcomp.live.status import most_frequent, uncollected_batches
+from skillcomp.live.status import most_frequent
 from skillcomp.pricing import Usage, cost
 from skillcomp.records import Record
 from skillcomp.stats.results import NAN
@@ -61,23 +62,20 @@ _SAFETY = 2.0
 # names that settings use for the limit on the tokens of an answer
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
-_Entry = tuple[str, Sequence[BaseModel | Mapping[str, Any]]]  # A table, and records for it.
-
 
 class Ledger:
     """Appends records to a store without blocking the event loop.
 
     Records that arrive during a write are written together after it, with one ``fsync`` per table.
-    A call of `write` returns when its records are on the disk, and raises if they cannot be stored;
-    the records of other calls are still written.
+    A call of `write` returns when its records are on the disk, and raises if they cannot be stored.
     """
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._lock = asyncio.Lock()
-        self._waiting: list[_Entry] = []
-        # for each entry that was handled: the error if it was not stored, else None
-        self._errors: dict[int, Exception | None] = {}
+        # the records of each table that wait for the next write, and this write
+        self._waiting: defaultdict[str, list[BaseModel | Mapping[str, Any]]] = defaultdict(list)
+        self._writes: dict[str, asyncio.Task[None]] = {}
 
     async def write(self, table: str, records: Sequence[BaseModel | Mapping[str, Any]]) -> None:
         """Append records to a table and wait until they are on the disk.
@@ -87,35 +85,21 @@ class Ledger:
         for index, record in enumerate(records):
             as_line(record, table, index)  # raise here, before others are written with it
         if records:
-            entry = (table, records)
-            self._waiting.append(entry)
-            await asyncio.shield(self._wait_for(entry))
+            self._waiting[table] += records
+            if table not in self._writes:
+                self._writes[table] = asyncio.create_task(self._append_waiting(table))
+            await asyncio.shield(self._writes[table])
 
     async def close(self) -> None:
-        """Wait until all records are written."""
-        while self._waiting or self._lock.locked():
-            async with self._lock:
-                await asyncio.sleep(0)  # calls that have just begun then wait for the lock, too
+        """Wait until all records are written; errors have been raised by `write`."""
+        await asyncio.gather(*self._writes.values(), return_exceptions=True)
+        async with self._lock:  # the last write has ended
+            pass
 
-    async def _wait_for(self, entry: _Entry) -> None:
+    async def _append_waiting(self, table: str) -> None:
         async with self._lock:
-            # an earlier call may have written this entry together with its own
-            if id(entry) not in self._errors:
-                entries, self._waiting = self._waiting, []
-                self._errors |= await asyncio.to_thread(self._append_entries, entries)
-        if error := self._errors.pop(id(entry)):
-            raise error
-
-    def _append_entries(self, entries: Sequence[_Entry]) -> dict[int, Exception | None]:
-        """Write the entries, table by table; return the error of each, None if it is stored."""
-        errors: dict[int, Exception | None] = dict.fromkeys(map(id, entries))
-        for table in dict.fromkeys(table for table, _ in entries):
-            mine = [entry for entry in entries if entry[0] == table]
-            try:
-                self._store.append(table, [record for _, records in mine for record in records])
-            except Exception as error:
-                errors |= dict.fromkeys(map(id, mine), error)
-        return errors
+            del self._writes[table]  # records that arrive from now on are written next
+            await asyncio.to_thread(self._store.append, table, self._waiting.pop(table))
 
 
 @dataclass
@@ -123,8 +107,6 @@ class Participant:
     """An agent or grader at work, the number of its jobs, and counts over its replies in a run."""
 
     agent_or_grader: Any
-    settings: str | None
-    prompt_version: str | None
     n_wanted: int
     n_open: int
     statuses: Counter[str] = field(default_factory=Counter)
@@ -132,15 +114,12 @@ class Participant:
     cost_usd: float = 0.0
     n_unpriced: int = 0
     n_retries: int = 0
-    n_empty: int = 0
     n_login_failures: int = 0
 
     def add(self, reply: Reply) -> None:
         """Count a reply."""
         self.statuses[reply.status] += 1
         self.n_retries += reply.n_retries
-        if reply.status == "ok" and reply.answer is not None:
-            self.n_empty += not reply.answer.strip()
         if reply.model:
             self.models[reply.model] += 1
         if reply.cost_usd is not None:
@@ -225,70 +204,54 @@ class Budget:
         self.limit, self.spent = limit, spent
         self.exhausted: str | None = None  # the reason why no further call is allowed
         self._running: list[float] = []  # what is reserved for each running call
-        # whether the highest possible cost of the running call is unknown
-        self._has_unknown_cost = False
         self._dearest = NAN
         self._changed = asyncio.Condition()
-
-    def _reserve_now(self, estimate: float) -> float | None:
-        """Reserve and return the estimated cost of a call; None if the budget has no room."""
-        if self.limit is None:
-            return 0.0
-        free = self.limit - self.spent - sum(self._running)
-        is_unknown = math.isnan(estimate)
-        if is_unknown:
-            # Reserve all the money that is left. Refuse the call if this is less than twice the
-            # cost of the most expensive call so far.
-            if self._running or self._dearest * _SAFETY > free:
-                return None
-            estimate = max(free, 0.0)
-        if self.exhausted or free <= 0 or estimate > free:
-            return None
-        self._has_unknown_cost = is_unknown
-        self._running.append(estimate)
-        return estimate
 
     async def reserve(self, estimate: float) -> float | None:
         """Wait until a cost fits into the budget, then reserve and return it.
 
+        A call of unknown cost (NaN) needs twice the cost of the most expensive call so far. All the
+        money that is left is reserved for it, as soon as no other call is running.
+
         Return None if the budget is exhausted, or if the cost does not fit and no call is running.
         """
+        if self.limit is None:
+            return 0.0
+        is_unknown = math.isnan(estimate)
         async with self._changed:
-            while (reserved := self._reserve_now(estimate)) is None:
-                if self.exhausted:
-                    return None
-                if not self._running:
-                    left = max((self.limit or 0.0) - self.spent, 0.0)
-                    most = self._dearest * _SAFETY if math.isnan(estimate) else estimate
-                    following = "what the next call costs is not known"
-                    if not math.isnan(most):
-                        following = f"the next call may cost up to {most:.4f}"
-                    spent = f"budget_usd {self.limit:g}: {self.spent:.4f} are spent"
-                    self.exhausted = f"{spent} and {following} ({left:.4f} left)"
-                    return None
-                await self._changed.wait()
-        return reserved
+            while not self.exhausted:
+                free = self.limit - self.spent - sum(self._running)
+                most = self._dearest * _SAFETY if is_unknown else estimate
+                is_too_dear = free <= 0 or most > free
+                if not (is_too_dear or (is_unknown and self._running)):
+                    self._running.append(free if is_unknown else estimate)
+                    return self._running[-1]
+                if self._running:
+                    await self._changed.wait()
+                    continue
+                following = "what the next call costs is not known"
+                if not math.isnan(most):
+                    following = f"the next call may cost up to {most:.4f}"
+                spent = f"budget_usd {self.limit:g}: {self.spent:.4f} are spent"
+                self.exhausted = f"{spent} and {following} ({max(free, 0.0):.4f} left)"
+        return None
 
     async def settle(self, reserved: float, reply: Reply | None) -> None:
         """Book the cost of a call that has ended, and free what was reserved for it."""
-        usd = reply.cost_usd if reply else None
-        self.spent += usd or 0.0
+        reply = reply or Reply(status="error")
+        usd, upper = reply.cost_usd, reply.cost_upper_usd
+        self.spent += usd or upper or 0.0
         if self.limit is None:
             return
         async with self._changed:
             self._running.remove(reserved)
-            had_unknown_cost, self._has_unknown_cost = self._has_unknown_cost, False
-            is_unreadable = reply is not None and reply.cost_note == UNREADABLE
             if usd is not None:
                 # With this order of the arguments, max returns the cost if `_dearest` is still NaN.
                 self._dearest = max(usd, self._dearest)
-            elif is_unreadable and not had_unknown_cost:
-                self.spent += reserved
-            elif is_unreadable or (reply is not None and reply.status in PAID):
+            elif upper is None and (reply.cost_note == UNREADABLE or reply.status in PAID):
                 self.exhausted = (
-                    "the cost of an answer is not known "
-                    f"({(reply and reply.cost_note) or 'not reported'}), so budget_usd cannot be "
-                    "kept; give prices= to the agent or leave budget_usd out"
+                    f"the cost of an answer is not known ({reply.cost_note or 'not reported'}), so "
+                    "budget_usd cannot be kept; give prices= to the agent or leave budget_usd out"
                 )
             self._changed.notify_all()
 
@@ -425,10 +388,10 @@ class Engine(ABC):
                 "name": name,
                 "at": datetime.now(UTC),
                 "skillcomp": version("skillcomp"),
-                "model": participant.agent_or_grader.model,
+                "model": who.model,
                 "models": participant.models,
-                "settings": participant.settings,
-                "prompt_version": participant.prompt_version,
+                "settings": getattr(agent_of(who) or who, "settings", None),
+                "prompt_version": agent_version() if self.stage == "run" else who.version,
                 "skills": {slug: skill.sha256 for slug, skill in self.store.skills.items()},
                 "suites": {slug: suite.sha256 for slug, suite in self.store.suites.items()},
                 "study": self.study,
@@ -441,6 +404,7 @@ class Engine(ABC):
                 "stopped": self.stopped,
             }
             for name, participant in self.participants.items()
+            for who in [participant.agent_or_grader]
         ]
 
     async def do_all(self, jobs: Iterable[Any], n: int, title: str) -> int:
@@ -498,10 +462,10 @@ class Recorder(BaseAgent):
     returned.
     """
 
-    def __init__(self, engine: Engine, agent: Agent, job: Any, stop: Stop | None) -> None:
+    def __init__(self, engine: Engine, agent: Agent, job: Any) -> None:
         self.name, self.model, self.family = agent.name, agent.model, agent.family
         self.settings = agent.settings
-        self._engine, self._agent, self._job, self._stop = engine, agent, job, stop
+        self._engine, self._agent, self._job = engine, agent, job
         self._replies = list(engine.replies.get(job.key, ()))
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
@@ -522,9 +486,8 @@ class Recorder(BaseAgent):
             raise BudgetSpentError(budget.exhausted or "budget_usd")
         paid_reply = None
         try:
-            if self._stop is not None:
-                # the user may have pressed Ctrl-C while the call waited for the budget
-                self._stop.check()
+            # work may have been stopped while the call waited for the budget
+            self._engine.stop.check()
             started = datetime.now(UTC)
             paid_reply = await self._agent.ask(prompt, **about)
             if paid_reply.cost_note == UNREADABLE and paid_reply.cost_usd is None:
@@ -577,18 +540,16 @@ class Judging(Engine):
 
     warning = GraderWarning
     table: str  # the table with the results
-    units: str  # the plural of the noun in `unit`
 
-    # Four texts for warnings: about open jobs, failed jobs, answers that reveal their condition,
-    # and answers that address the grader.
-    warning_parts: tuple[str, str, str, str]
+    # Three texts for warnings: about open jobs, answers that reveal their condition, and answers
+    # that address the grader.
+    warning_parts: tuple[str, str, str]
 
     def __init__(
         self, store: RunStore, grader: Any, jobs: Sequence[Any], study: JsonObject
     ) -> None:
         self.grader, self.jobs, self.agent = grader, jobs, agent_of(grader)
-        settings, n_jobs = getattr(self.agent, "settings", None), len(jobs)
-        self.participant = Participant(grader, settings, grader.version, n_jobs, n_open=n_jobs)
+        self.participant = Participant(grader, n_wanted=len(jobs), n_open=len(jobs))
         super().__init__(store, study, [self.participant])
         self.n_given_away = self.n_addressing = 0
         self.grader_columns = {"grader": grader.name, "grader_version": grader.version}
@@ -637,7 +598,7 @@ class Judging(Engine):
         grader, key = self.grader, job.key
         if self.agent is not None:
             grader = copy(self.grader)
-            grader.agent = Recorder(self, self.agent, job, interruption())
+            grader.agent = Recorder(self, self.agent, job)
         ruling = await self.judge(grader, job)
         await self.ledger.write(self.table, ruling.records)
         if self.agent is not None:
@@ -655,7 +616,7 @@ class Judging(Engine):
         # other graders continue after the unreadable replies of this one
         self.is_at_fault = self.n_unreadable >= 5
         if self.is_at_fault:
-            message = f"{self.n_unreadable} {self.units} in a row cannot be read"
+            message = f"{self.n_unreadable} {self.unit}s in a row cannot be read"
             self.stop.ask(f"{message}; the last: {ruling.problems[0]}")
         self.replies.pop(key, None)
         return True
@@ -663,11 +624,11 @@ class Judging(Engine):
     def messages(self) -> Iterable[str]:
         """Return warnings about open jobs, and about answers that cannot be judged blindly."""
         name, n = f"grader '{self.grader.name}'", self.participant.n_wanted
-        open_, failed, given_away, addressing = self.warning_parts
+        open_, given_away, addressing = self.warning_parts
         if n_open := self.n_open:
             why = self.stopped
             if not why:
-                reasons = [f"{len(self.failed)} {failed}"] if self.failed else []
+                reasons = [f"{plural(len(self.failed), self.unit)} failed"] if self.failed else []
                 reasons += [f"{len(self.malformed)} cannot be read"] if self.malformed else []
                 errors = shortened(filter(None, {*self.failed.values()}), _SHOWN, "; ")
                 often = most_frequent(self.store, self.stage, self.grader.name)
@@ -684,23 +645,18 @@ def do_stage(
     works: Sequence[Engine], budget_usd: float | None, concurrency: int, progress: bool
 ) -> None:
     """Let the agents answer, or let graders work one after the other; warn about open jobs."""
-    first = works[0]
-    notes, spent = uncollected_batches(first.store, first.stage)
-    for name, note in notes.items():
-        warnings.warn(f"{name.partition('#')[0]}: {note}.", first.warning, stacklevel=3)
+    first, spent = works[0], 0.0
     for table in first.paid_tables:
-        is_plain = table != "attempts"
-        rows = first.store.records(table) if is_plain else own_attempts(first.store, "cost_usd")
+        rows = first.store.records(table)
+        if table == "attempts":
+            rows = own_attempts(first.store, "cost_usd")
         # a reply of unknown cost counts with its highest possible cost, if this is known
         spent += sum(row.get("cost_usd") or row.get("cost_upper_usd") or 0.0 for row in rows)
-    budget = Budget(budget_usd, spent=spent)
     for work in works:
-        # Each event loop needs its own Budget. Go on even if the budget is exhausted, because
-        # stored replies can still be read.
-        following = Budget(budget.limit, spent=budget.spent)
-        following.exhausted = budget.exhausted
-        budget = following
+        # each event loop needs its own Budget; stored replies can be read even if it is exhausted
+        budget = Budget(budget_usd, spent=spent)
         run_sync(partial(work.main, budget, concurrency, progress))
+        spent = budget.spent
         for text in work.messages():
             warnings.warn(text, work.warning, stacklevel=3)
         if work.stopped and work.stopped != budget.exhausted and not work.is_at_fault:

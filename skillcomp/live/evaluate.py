@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property
 from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,9 @@ from skillcomp.io.files import (
     checked_slug,
     digest,
     is_below,
-    read_bytes,
+    json_object,
+    object_at,
+    read_own,
     write_json,
 )
 from skillcomp.io.skills import FILE_NAME, read_skill
@@ -47,14 +49,12 @@ from skillcomp.live.run import grade, run
 from skillcomp.planning.cost import cost_estimate, cost_total
 from skillcomp.records import Skill, Suite
 from skillcomp.stats.bounded import DELTAS, RATES, bounded_mean
-from skillcomp.stats.repeats import any_of_k, pass_at_k, pass_hat_k
 from skillcomp.stats.results import Interval
 
 SCHEMA_VERSION = "1.0"
 # If the baseline passes a smaller share of the tasks than this, the verdict is ``error``.
 FEWEST_PASSES = 0.2
 AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than this.
-_read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # Rates are rounded to this number of decimals, as in execution-evaluator.md.
 _MAIN = ("skill", "previous")  # The conditions of the candidate and of the baseline.
 Results = Mapping[str, JsonObject]  # The result of each task, by task id.
@@ -68,8 +68,8 @@ class Candidate:
     ----------
     run_id : str
         Name of the evaluation; the artefact's file is named after it.
-    skill : Skill or Path
-        The skill, or the path of its SKILL.md or folder.
+    skill : Skill
+        The skill; its path is empty if it has no file.
     original : Skill or None
         The skill before the change; None if there is no skill to compare with.
     fields : dict
@@ -80,7 +80,7 @@ class Candidate:
     """
 
     run_id: str
-    skill: Skill | Path
+    skill: Skill
     original: Skill | None
     fields: JsonObject
     score: float | None = None
@@ -125,7 +125,7 @@ def read_ranking(
         is missing; or if the original is outside the folder of the artefact and
         `original_anywhere` is False.
     """
-    data = _read_limited(path, root=path.parent, what="ranking")
+    data = read_own(path, what="ranking", error=StudyError)
     try:
         ranking = orjson.loads(data)
     except orjson.JSONDecodeError as cause:
@@ -173,7 +173,8 @@ def standalone(suite: Suite, skill: Path, original: Path | None) -> Candidate:
     """Return a candidate without a ranking: a skill and, optionally, its original."""
     before = read_skill(original).model_copy(update={"slug": suite.skill}) if original else None
     run_id = checked_slug(f"standalone-{suite.skill}", StudyError)
-    return Candidate(run_id, skill, before, {"lane": "standalone", "skill_path": str(skill)})
+    fields = {"lane": "standalone", "skill_path": str(skill)}
+    return Candidate(run_id, read_skill(skill), before, fields)
 
 
 class MockAgent(BaseAgent):
@@ -253,7 +254,7 @@ class Evaluation:
             "mock": self.mock,
         }
         who, before = json.dumps(made_by, sort_keys=True), candidate.original
-        key = whole_hash(who, _text_of(candidate.skill), before.text if before else "")
+        key = whole_hash(who, candidate.skill.text, before.text if before else "")
         self.store = RunStore(self.state_root / "evaluations" / f"{candidate.run_id}-{key[:12]}")
         self.key = whole_hash(who, before.text) if before else ""  # key of the cached baseline
         self._baseline_name = f"baseline_{self.key[:32]}.json"
@@ -261,28 +262,26 @@ class Evaluation:
     def estimate(self) -> str:
         """Return one line with the number of answers and rubric scores and their estimated cost."""
         conditions, original = list(self.conditions), self.candidate.original
-        if original is not None and self._read_baseline() is None:
+        if original is not None and self._kept_baseline is None:
             conditions.insert(0, "previous")
-        n_rubrics = sum(c.checks[0].check_id == "llm-rubric" for c in self.suite.cases)
-        n_asked = len(conditions) * self.pass_k
-        answers = plural(n_asked * len(self.suite.cases), "answer")
-        counts = f"estimate: {answers}, {plural(n_asked * n_rubrics, 'score')}"
-        if self.mock:
-            return f"{counts} by rubric, all of them mocked: nothing is spent"
         plan = cost_estimate(
             self.suite,
-            {self.suite.skill: _text_of(self.candidate.skill)},
+            {self.suite.skill: self.candidate.skill.text},
             agents=self.agent,
-            graders=self.grader if self.grader.agent is not None else (),
+            graders=self.grader,
             conditions=conditions,
             repeats=self.pass_k,
             loaded={"previous": original} if original else None,
         )
         _, cached = cost_total(plan).to_dict("records")
+        n_calls = plan[plan["mode"].eq("cached")].groupby("role")["n_calls"].sum()
+        counts = f"{plural(n_calls['agent'], 'answer')}, {plural(n_calls['grader'], 'score')}"
         cost = f"at a cost not known ({cached['note']})"
-        if math.isfinite(cached["cost_usd"]):
+        if self.mock:
+            cost = "all of them mocked: nothing is spent"
+        elif math.isfinite(cached["cost_usd"]):
             cost = f"about {cached['cost_usd']:.2f} USD"
-        return f"{counts} by rubric, {cost}"
+        return f"estimate: {counts} by rubric, {cost}"
 
     def skipped(self, threshold: float) -> JsonObject | None:
         """Return the artefact if the candidate's score is below the threshold, else None."""
@@ -298,39 +297,24 @@ class Evaluation:
         in an earlier, interrupted call is not counted. There is one exception: if this call uses
         stored model replies of that call, the time of these replies is counted.
         """
-        skill, slug = self.candidate.skill, self.suite.skill
         with tempfile.TemporaryDirectory() as folder:
-            if isinstance(skill, Skill):
-                place = Path(folder) / FILE_NAME
-                place.write_text(skill.text, encoding="utf-8")
-                skill = place
+            file = Path(self.candidate.skill.path or f"{folder}/{FILE_NAME}")
+            if not self.candidate.skill.path:
+                file.write_text(self.candidate.skill.text, encoding="utf-8")
             self.store.add_suite(self.path, slug=self.suite.slug)
-            self.store.add_skill(skill, slug=slug)
+            self.store.add_skill(file, slug=self.suite.skill)
         if self.mock:
             self.store.annotate(mock=True)
         under: dict[str, Results] = {}  # results by condition and task
         extra: JsonObject = {"store": str(self.store.path)}
         if self.candidate.original is not None:
-            stored = self._read_baseline()
-            if stored is None:
-                under = self._measure(["previous"])
-                rows = list(under["previous"].values())
-                # only a baseline with a result for every task is kept
-                if self.cache is not None and not any(row["passed"] is None for row in rows):
-                    body = {
-                        "key": self.key,
-                        "created_at": now().isoformat(),
-                        "mock": self.mock,
-                        "results": rows,
-                    }
-                    entry = {"sha256": _hash_of(body), "body": body}
-                    write_json(self.cache / self._baseline_name, entry)
-            else:
-                under["previous"] = {row["task_id"]: row for row in stored["results"]}
+            kept = self._kept_baseline
+            body = kept or self._make_baseline()
+            under["previous"] = {row["task_id"]: row for row in body["results"]}
             if self.cache is not None:
-                made = datetime.fromisoformat(stored["created_at"]) if stored else None
-                seconds = (now() - made).total_seconds() if made else None
-                extra["baseline_cache"] = {"reused": stored is not None, "age_seconds": seconds}
+                age = now() - datetime.fromisoformat(body["created_at"])
+                seconds = age.total_seconds() if kept else None
+                extra["baseline_cache"] = {"reused": kept is not None, "age_seconds": seconds}
             rate = _pass_rate(_passed_frame(under)["previous"])
             if rate is None or rate < FEWEST_PASSES:
                 reason = f"baseline pass rate {rate} < {FEWEST_PASSES}"
@@ -338,6 +322,19 @@ class Evaluation:
                 return self._make_artefact(under, extra, "error", reason)
         under |= self._measure(self.conditions)
         return self._make_artefact(under, extra)
+
+    def _make_baseline(self) -> JsonObject:
+        """Measure the baseline; keep it in the cache if every task has a result."""
+        rows = list(self._measure(["previous"])["previous"].values())
+        body = {
+            "key": self.key,
+            "created_at": now().isoformat(),
+            "mock": self.mock,
+            "results": rows,
+        }
+        if self.cache is not None and not any(row["passed"] is None for row in rows):
+            write_json(self.cache / self._baseline_name, {"sha256": _hash_of(body), "body": body})
+        return body
 
     def _measure(self, conditions: Sequence[str]) -> dict[str, Results]:
         """Ask, grade and return the result of each task under each condition."""
@@ -353,25 +350,22 @@ class Evaluation:
         grade(self.store, graders=[self.grader], **self.options)
         return {condition: self._results_by_task(condition) for condition in conditions}
 
-    def _results_by_task(self, condition: str) -> dict[str, JsonObject]:
+    def _results_by_task(self, condition: str) -> Results:
         """Return the result of each task; a task passes if one of its attempts does."""
-        rows, who = self.store.rows("verdicts"), (self.grader.name, self.grader.version)
-        own = (row for row in rows if (row["grader"], row["grader_version"]) == who)
-        verdicts = {row["attempt_id"]: row for row in own}
-        tries: dict[tuple[str, int], JsonObject] = {}
-        for row in self.store.rows("attempts"):
-            cell = (row["case_id"], row["repeat"])
-            if row["condition"] == condition and tries.get(cell, {}).get("status") != "ok":
-                tries[cell] = row
+        # the last row counts: an answer or a verdict that is asked for again replaces the first
+        verdicts = {row["attempt_id"]: row for row in self.store.rows("verdicts")}
+        tries = {
+            (row["case_id"], row["repeat"]): row
+            for row in self.store.rows("attempts")
+            if row["condition"] == condition
+        }
         results = {}
         for case in self.suite.cases:
             rows = [tries.get((case.case_id, n), {}) for n in range(1, self.pass_k + 1)]
             judged = [verdicts.get(row.get("attempt_id"), {}) for row in rows]
             attempts = [verdict.get("passed") for verdict in judged]
             known = [verdict for verdict in judged if verdict.get("passed") is not None]
-            passed = None if None in attempts else False
-            if True in attempts:
-                passed = True
+            passed = None if None in attempts and True not in attempts else True in attempts
             wrong = [
                 self._why_unknown(row, verdict)
                 for row, verdict in zip(rows, judged, strict=True)
@@ -410,7 +404,6 @@ class Evaluation:
             verdict, reason = "error", "no task has a verdict under every condition"
         main = _main_fields(verdict, reason, complete, self.min_pass_rate)
         verdict = main["verdict"]
-        attempts = {name: _attempt_rates(under[name], tasks, self.pass_k) for name in under}
         rows = {name: list(results.values()) for name, results in under.items()}
         artefact = {
             "schema_version": SCHEMA_VERSION,
@@ -434,7 +427,6 @@ class Evaluation:
             "pass_rate_needed": None if "previous" in under else self.min_pass_rate,
             "n_tasks": len(tasks),
             "missing_tasks": list(passed.index.difference(tasks, sort=False)),
-            "several_attempts": attempts,
             "notes": self.notes,
             **extra,
         }
@@ -444,37 +436,32 @@ class Evaluation:
             artefact["interval"] = _interval_fields(complete)
         if "baseline" in under:
             common = passed[["skill", "baseline"]].dropna()
-            artefact["no_skill_results"] = rows["baseline"]
-            artefact["no_skill_pass_rate"] = _pass_rate(common["baseline"])
             missing = passed.index.difference(common.index, sort=False)
-            artefact["no_skill_missing_tasks"] = list(missing)
+            artefact |= {
+                "no_skill_results": rows["baseline"],
+                "no_skill_pass_rate": _pass_rate(common["baseline"]),
+                "no_skill_missing_tasks": list(missing),
+            }
             if len(common):
                 artefact["no_skill_interval"] = _interval_fields(common)
         return artefact
 
-    def _read_baseline(self) -> JsonObject | None:
-        """Return the cached baseline; None if it is missing, damaged or too old (see `AGE`)."""
+    @cached_property
+    def _kept_baseline(self) -> JsonObject | None:
+        """The cached baseline; None if it is missing, damaged or too old (see `AGE`)."""
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
-        try:
-            entry = orjson.loads(_read_limited(file, root=self.cache, what="baseline"))
-            body = entry["body"]
+        entry = json_object(file, self.cache)
+        body, age = object_at(entry, "body"), timedelta(0)
+        whole = entry.get("sha256") == _hash_of(body) and body.get("key") == self.key
+        if whole:
             age = now() - datetime.fromisoformat(body["created_at"])
-            whole = entry["sha256"] == _hash_of(body) and body["key"] == self.key
-            whole &= [row["task_id"] for row in body["results"]] == self.tasks
-        except (StudyError, ValueError, KeyError, TypeError, AttributeError):
-            whole, age, body = False, timedelta(0), {}
-        if whole and timedelta(0) <= age < AGE:
-            return dict(body)
+            if timedelta(0) <= age < AGE:
+                return body
         why = f"is {age / timedelta(days=1):z.1f} days old" if whole else "is damaged"
         note = f"baseline cache: {file.name} {why}; it is not used and made anew"
-        if note not in self.notes:
-            self.notes.append(note)
+        self.notes.append(note)
         return None
-
-
-def _text_of(skill: Skill | Path) -> str:
-    return skill.text if isinstance(skill, Skill) else read_skill(skill).text
 
 
 def _hash_of(body: JsonObject) -> str:
@@ -498,10 +485,8 @@ def _main_fields(
     rate, before = rates.get("skill"), rates.get("previous")
     delta = None
     if rate is not None and before is not None:
-        # compute the delta from counts, because rounding the rates first could change its last
-        # digit
-        gained = complete["skill"].sum() - complete["previous"].sum()
-        delta = round(float(gained) / len(complete), _DIGITS)
+        # the mean of the differences; rounding the rates first could change its last digit
+        delta = _pass_rate(complete["skill"] - complete["previous"])
     if not verdict:
         good = delta >= 0 if delta is not None else (rate or 0.0) >= min_pass_rate
         verdict = "pass" if good else "fail"
@@ -517,24 +502,6 @@ def _main_fields(
 def _pass_rate(passed: pd.Series) -> float | None:
     """Return the share of passed tasks among those with a result; None if no task has one."""
     return round(float(passed.mean()), _DIGITS) if passed.notna().any() else None
-
-
-def _attempt_rates(results: Results, tasks: Sequence[str], k: int) -> JsonObject:
-    """Return the means of any-of-k, pass@k, pass^k and pass@1 over the tasks with k verdicts.
-
-    Any-of-k is 1 for a task if one of its k attempts passed, else 0. The interval of its mean over
-    tasks is returned, too.
-    """
-    rows = [results[task]["attempts"] for task in tasks]
-    whole = [row for row in rows if len(row) == k and None not in row]
-    names = (f"any_of_{k}", f"pass_at_{k}", f"pass_hat_{k}", "pass_at_1")
-    if not whole:
-        return dict.fromkeys(names, None)
-    n, passes = [k] * len(whole), [sum(row) for row in whole]
-    rates = (any_of_k(whole, k), pass_at_k(n, passes, k), pass_hat_k(n, passes, k))
-    means = [round(float(rate.mean()), _DIGITS) for rate in (*rates, pass_at_k(n, passes, 1))]
-    interval = {f"any_of_{k}_interval": _estimate_fields(bounded_mean(rates[0], quantity=RATES))}
-    return dict(zip(names, means, strict=True)) | interval
 
 
 def _interval_fields(complete: pd.DataFrame) -> JsonObject:

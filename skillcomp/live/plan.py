@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from operator import attrgetter, itemgetter
 from os.path import exists
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from skillcomp.errors import StudyError, literal, require_known, require_whole, suggest
 from skillcomp.io.files import INPUTS, JsonObject, digest, inside, is_below, leaves, read_own
@@ -19,6 +19,7 @@ from skillcomp.io.skills import read_skill, tree_of
 from skillcomp.io.store import RunStore
 from skillcomp.io.task_suites import file_place, names_of_files
 from skillcomp.live.agents.agent import Agent, agent_version, whole_hash
+from skillcomp.live.graders.grader import agent_of
 from skillcomp.records import CONDITIONS, Case, Record, Skill, Suite
 
 Text = str | Path | Skill
@@ -128,16 +129,13 @@ def make_plan(
             )
         _require_no_secret(f"{place}: '{redact(text.text or '')[:200]}'", text.text or "")
         texts[slug, condition] = before or text
-    known = {row["agent"]: row for row in store.records("agents")}
-    agents_to_add = []
-    for agent in agents:
-        about = {name: getattr(agent, name) for name in ("model", "family", "settings")}
-        # the row in the store contains no secrets, so compare without them
-        about = redacted_content({"agent": agent.name, **about, "prompt_version": agent_version()})
-        if was := known.get(agent.name):
-            require_unchanged("agent", was, about, ("model", "settings", "prompt_version"))
-        else:
-            agents_to_add.append(about)
+    record_members(
+        store,
+        "agent",
+        agents,
+        lambda agent: {"prompt_version": agent_version()},
+        ("model", "settings", "prompt_version"),
+    )
     planned = {key_of(row): PlannedCell(**row) for row in store.records("plan")}
     names = [agent.name for agent in agents]
     places = [(suite.skill, case.case_id) for suite in suites for case in suite.cases]
@@ -160,7 +158,6 @@ def make_plan(
         cells[cell.place] = cell
     fresh = [cell for key, cell in cells.items() if key not in planned]
     store.append("arms", [text for at, text in texts.items() if at not in recorded])
-    store.append("agents", agents_to_add)
     store.append("plan", fresh)
     earlier = [cell for key, cell in planned.items() if key in cells]
     return Plan((*earlier, *fresh), cases_by_id(suites), texts)
@@ -252,17 +249,39 @@ def own_attempts(store: RunStore, *columns: str) -> Iterator[JsonObject]:
     return (row for row in rows if all(row[mark] is None for mark in marks))
 
 
-def require_unchanged(
-    kind: str, before: JsonObject, present: JsonObject, names: Iterable[str]
+def record_members(
+    store: RunStore,
+    kind: Literal["agent", "grader"],
+    members: Iterable[Any],
+    more_about: Callable[[Any], JsonObject],
+    fixed: Iterable[str],
 ) -> None:
-    """Raise if an agent or grader has changed but still has its old name."""
+    """Record agents or graders with their model, family, settings and what `more_about` returns.
+
+    Raise if one has a recorded name (and version and round, if it has them), but differs in one of
+    the columns `fixed`. The caller must hold the lock of the store (`RunStore.writer`).
+    """
+    recorded, new = list(store.records(f"{kind}s")), []
     what = "Answers" if kind == "agent" else "Verdicts"
-    for name in names:
-        if (was := before.get(name)) != (now := present[name]):
-            raise StudyError(
-                f"{kind} '{present[kind]}': {name} is now {now}, the study was begun with {was}. "
-                f"{what} of two settings are two {kind}s: give this one another name=."
-            )
+    for member in members:
+        about = {kind: member.name, "model": member.model, "family": member.family}
+        about["settings"] = getattr(agent_of(member) or member, "settings", None)
+        # the rows in the store contain no secrets, so compare without them
+        about = redacted_content(about | more_about(member))
+        before = [
+            row
+            for row in recorded
+            if (row[kind], row.get("version")) == (about[kind], about.get("version"))
+            and len({row.get("round"), about.get("round")} - {None}) < 2
+        ]
+        for row, name in product(before, fixed):
+            if (was := row.get(name)) != (now := about[name]):
+                raise StudyError(
+                    f"{kind} '{about[kind]}': {name} is now {now}, the study was begun with {was}. "
+                    f"{what} of two settings are two {kind}s: give this one another name=."
+                )
+        new += [] if about in before else [about]
+    store.append(f"{kind}s", new)
 
 
 def require_unedited(store: RunStore, suites: Iterable[Suite]) -> None:
@@ -358,14 +377,19 @@ class ConditionText(Record):
         if self.loaded_skill is None:
             return None
         if self.text is None:
-            skill = store.skills[self.loaded_skill]
-            # Stores of earlier releases do not record the skill's folder. Their agents answered
-            # without it, so leave it out.
-            has_tree = "tree" in store.manifest["skills"].get(skill.slug, {})
-            path = str((store.path / skill.path).resolve()) if has_tree else ""
-            return skill.model_copy(update={"path": path})
+            return installed_skill(store, self.loaded_skill)
         # the hash in the name distinguishes two texts of a skill; the agent does not see it
         return Skill(slug=self.loaded_skill.split("@")[0], text=self.text, body=self.text)
+
+
+def installed_skill(store: RunStore, slug: str) -> Skill:
+    """Return a skill of the store with the path of its recorded folder."""
+    skill = store.skills[slug]
+    # Stores of earlier releases do not record the skill's folder. Their agents answered
+    # without it, so leave it out.
+    has_tree = "tree" in store.manifest["skills"].get(slug, {})
+    path = str((store.path / skill.path).resolve()) if has_tree else ""
+    return skill.model_copy(update={"path": path})
 
 
 def n_tokens(text: str) -> int:

@@ -48,10 +48,8 @@ class ReplayAgent(BaseAgent):
         self, store: RunStore, *, agent: str | None = None, name: str | None = None
     ) -> None:
         self._store = as_store(store)
-        rows = list(own_attempts(store))
-        recorded = (str(row["agent"]) for row in rows)
-        chosen = one_of_recorded(f"ReplayAgent: {store!r}", "answers", "agent", agent, recorded)
-        rows = [row for row in rows if str(row["agent"]) == chosen]
+        place = f"ReplayAgent: {store!r}"
+        rows = rows_of_one(place, "answers", "agent", agent, own_attempts(store), AgentError)
         self._rows: dict[Cell, JsonObject] = {}
         for row in rows:
             # if a cell has several attempts, prefer one with the status ok
@@ -59,9 +57,9 @@ class ReplayAgent(BaseAgent):
             if key not in self._rows or row["status"] == "ok":
                 self._rows[key] = row
         self._cases = cases_by_id(store.suites.values())
+        chosen = str(rows[0]["agent"])
         self.name = name or chosen
-        self.model = rows[0]["agent_model"]
-        self.family = rows[0]["agent_family"]
+        self.model, self.family = rows[0]["agent_model"], rows[0]["agent_family"]
         self.settings = settings_json(replay=chosen)
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
@@ -120,23 +118,26 @@ def _hashes(files: Iterable[tuple[str, Path]]) -> dict[str, str]:
     return {name: digest(file.read_bytes()) for name, file in files}
 
 
-def one_of_recorded(
+def rows_of_one(
     place: str,
     what: str,
     key: str,
     name: str | None,
-    names: Iterable[str],
-    error: type[SkillcompError] = AgentError,
-) -> str:
-    """Return the recorded name to replay: `name` if it is given, otherwise the only one."""
-    recorded = sorted(set(names))
+    rows: Iterable[JsonObject],
+    error: type[SkillcompError],
+) -> list[JsonObject]:
+    """Return the rows of the recorded agent or grader to replay: of `name`, or of the only one."""
+    by_name: defaultdict[str, list[JsonObject]] = defaultdict(list)
+    for row in rows:
+        by_name[str(row[key])].append(row)
+    recorded = sorted(by_name)
     if not recorded:
         raise error(f"{place} holds no {what}.")
     if name is not None:
         require_known(f"{place} holds no {what} of", name, recorded, error, label="there")
     elif len(recorded) > 1:
         raise error(f"{place} holds {what} of {', '.join(recorded)}; name one by {key}=.")
-    return name or recorded[0]
+    return by_name[name or recorded[0]]
 
 
 # what graders see of a case apart from its checks
@@ -185,19 +186,16 @@ class ReplayGrader(BaseGrader):
         round: int = 1,
         name: str | None = None,
     ) -> None:
-        verdicts = as_store(store).rows("verdicts")
-        rows = [row for row in verdicts if row["round"] == round]
+        in_round = (row for row in as_store(store).rows("verdicts") if row["round"] == round)
         place, what = f"ReplayGrader: {store!r}", f"verdicts of round {round}"
-        recorded = (str(row["grader"]) for row in rows)
-        chosen = one_of_recorded(place, what, "grader", grader, recorded, GraderError)
-        rows = [row for row in rows if row["grader"] == chosen]
+        rows = rows_of_one(place, what, "grader", grader, in_round, GraderError)
+        first, chosen = rows[0], str(rows[0]["grader"])
         versions = {row["grader_version"] for row in rows}
         if len(versions) > 1:
             raise GraderError(
                 f"ReplayGrader: '{chosen}' stands for {len(versions)} versions in {store!r}; "
                 "verdicts of two versions are two graders."
             )
-        first = rows[0]
         self.name, self.kind = name or chosen, str(first["grader_kind"] or "replay")
         self.model, self.family = first["grader_model"], first["grader_family"]
         self.version = first["grader_version"]

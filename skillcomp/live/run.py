@@ -20,10 +20,9 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-from skillcomp.errors import GraderError, StudyError, plural, require_known, require_whole, suggest
+from skillcomp.errors import GraderError, StudyError, plural, require_known, require_whole
 from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.io.files import JsonObject
-from skillcomp.io.redaction import redacted_content
 from skillcomp.io.store import RunStore, as_store
 from skillcomp.live.agents.agent import (
     PAID,
@@ -32,7 +31,6 @@ from skillcomp.live.agents.agent import (
     Cell,
     Reply,
     StudyWarning,
-    agent_version,
     attribute_of,
     whole_hash,
 )
@@ -72,8 +70,8 @@ from skillcomp.live.plan import (
     cases_by_id,
     input_files,
     make_plan,
+    record_members,
     require_distinct,
-    require_unchanged,
     require_unedited,
 )
 from skillcomp.live.replay import ReplayAgent
@@ -86,7 +84,7 @@ _FROM_REPLY = Reply.model_fields.keys() & Attempt.model_fields.keys()
 
 def run(
     store: RunStore,
-    suites: Iterable[Suite | str | Path] | Mapping[str, Suite] | None = None,
+    suites: Iterable[Suite | str] | None = None,
     *,
     agents: Sequence[Agent],
     conditions: Sequence[str] = ("baseline", "skill"),
@@ -107,9 +105,10 @@ def run(
     ----------
     store : RunStore
         The study. No other process may write to it during the run.
-    suites : iterable or mapping, optional
-        The suites to ask. Each is a suite of the store, its slug, or a file, which is then added to
-        the store. The ``cases`` of a suite can be a selection; the recorded prompts are used.
+    suites : iterable, optional
+        The suites to ask. Each is a suite, or the slug of a suite of the store. A suite that is not
+        in the store is added from its file. The ``cases`` of a suite can be a selection; the
+        recorded prompts are used.
         Default: all suites of the store. The skill of each suite must be in the store
         (`RunStore.add_skill`).
     agents : sequence of Agent
@@ -160,7 +159,7 @@ def run(
     -----
     StudyWarning
         If cells are left without an answer, because of errors or because the budget is used up.
-        Also, for example, if answers are empty.
+        Also, for example, if an agent asked its service again by itself.
 
     Notes
     -----
@@ -177,8 +176,7 @@ def run(
     own = as_store(store).suites
     if isinstance(suites, str | Path):
         raise StudyError(f"suites is {str(suites)!r}; give a list of suites, slugs or files.")
-    suites = own if suites is None else suites
-    listed = suites.values() if isinstance(suites, Mapping) else suites
+    listed = own if suites is None else suites
     require_whole("concurrency", concurrency, StudyError)
     with store.provisional():
         chosen = [_suite_in_store(store, suite) for suite in listed]
@@ -194,7 +192,7 @@ class AnswerWork(Engine):
     """The work of one call of `run`: it sends the prompts of the cells and records the answers."""
 
     stage, warning = "run", StudyWarning
-    paid_tables = ("attempts", "surplus", "unreadable")
+    paid_tables = ("attempts", "unreadable")
     stop_note, unit = "What was answered is kept; start again later.", "question"
 
     def __init__(
@@ -204,26 +202,18 @@ class AnswerWork(Engine):
         agents: Sequence[Agent],
         settings: JsonObject,
     ) -> None:
-        works, failures = run_works(store)
-        done = set().union(*(work.done for work in works.values()))
-        self.n_errors = Counter(failure.job for failure in failures)
-        self.open_cells = [cell for cell in plan.cells if cell.place not in done]
-        n_wanted = Counter(cell.agent for cell in plan.cells)
-        n_open = Counter(cell.agent for cell in self.open_cells)
+        works = run_works(store).values()
+        done = set().union(*(work.done for work in works))
+        self.n_errors = Counter(failure.job for work in works for failure in work.failures)
+        participants = []
         for agent in agents:
-            if n_open[agent.name] and isinstance(agent, ReplayAgent):
+            places = [cell.place for cell in plan.cells if cell.agent == agent.name]
+            n_open = sum(place not in done for place in places)
+            if n_open and isinstance(agent, ReplayAgent):
                 agent.require_recorded(store, plan)
-        template = agent_version()
-        super().__init__(
-            store,
-            settings,
-            [
-                Participant(
-                    agent, agent.settings, template, n_wanted[agent.name], n_open[agent.name]
-                )
-                for agent in agents
-            ],
-        )
+            participants.append(Participant(agent, len(places), n_open))
+        super().__init__(store, settings, participants)
+        self.open_cells = [cell for cell in plan.cells if cell.place not in done]
         self.plan = plan
         self.files = {name: input_files(store, case) for name, case in plan.cases.items()}
         self.loaded = {at: text.loaded(store) for at, text in plan.texts.items()}
@@ -235,7 +225,7 @@ class AnswerWork(Engine):
     async def work_on(self, job: PlannedCell) -> bool:
         """Ask one cell and record the reply; return whether the cell now has an answer."""
         agent = self.participants[job.agent].agent_or_grader
-        reply = await Recorder(self, agent, job, self.stop).ask(
+        reply = await Recorder(self, agent, job).ask(
             self.plan.cases[job.case_id].prompt,
             skill=self.loaded[job.skill, job.condition],
             cell=Cell(job.case_id, job.condition, job.repeat, self.files[job.case_id]),
@@ -273,9 +263,7 @@ class AnswerWork(Engine):
 
     def warn_of_files(self) -> None:
         """Warn about agents that cannot read the files of a skill or the input files of a case."""
-        skills, texts = self.store.manifest["skills"], self.plan.texts.values()
-        slugs = {text.loaded_skill for text in texts if text.loaded_skill and text.text is None}
-        with_files = sorted(slug for slug in slugs if skills.get(slug, {}).get("tree"))
+        with_files = sorted({skill.slug for skill in self.loaded.values() if skill and skill.path})
         n_cases = sum(map(bool, self.files.values()))
         for name, participant in self.participants.items():
             agent = participant.agent_or_grader
@@ -300,11 +288,6 @@ class AnswerWork(Engine):
                 "continues with them."
             )
         for name, participant in self.participants.items():
-            if participant.n_empty:
-                yield (
-                    f"agent '{name}': {plural(participant.n_empty, 'answer')} empty after a normal "
-                    "stop; such are its own and are graded."
-                )
             if participant.n_retries > 0:
                 times = plural(participant.n_retries, "time")
                 yield f"agent '{name}' asked its service again by itself ({times})."
@@ -356,14 +339,12 @@ def estimate(
         for agent in agents:
             require_price(agent)
     graders = [grader for grader in graders if agent_of(grader)]
-    columns = ["agent", "case_id", "condition", "answer", "seconds"]
-    answers = pd.DataFrame(store.rows("attempts", *columns), columns=columns)
+    answers = store.table("attempts").to_pandas()
     replies = pd.DataFrame(store.records("replies"), columns=["grader", "seconds"])
     seconds = {
         **answers.groupby("agent")["seconds"].mean(),
         **replies.groupby("grader")["seconds"].mean(),
     }
-    asking: list[Any] = [*agents, *map(agent_of, graders)]
     costs = cost_estimate(
         suites,
         store.skills,
@@ -372,27 +353,32 @@ def estimate(
         conditions=study["conditions"],
         repeats=study["repeats"],
         attempts=answers,
-        prices=[price for who in asking for price in attribute_of(who, "prices")],
+        prices=[
+            price
+            for agent in (*agents, *filter(None, map(agent_of, graders)))
+            for price in attribute_of(agent, "prices")
+        ],
     )
+    n_done = {("agent", name): who.n_wanted - who.n_open for name, who in participants.items()}
+    works = grade_works(store)
     # the store can have answers to other suites, too
-    done = Counter({f"agent {n}": who.n_wanted - who.n_open for n, who in participants.items()})
     own = {cell.attempt_id for cell in plan.cells}
-    for key, work in grade_works(store)[0].items():
-        if key in {(grader.name, grader.version, 1) for grader in graders}:
-            done[f"grader {work.name}"] = len(work.done & own)
+    for grader in graders:
+        work = works.get((grader.name, grader.version, 1))
+        n_done["grader", grader.name] = len(work.done & own) if work else 0
     free = {agent.name for agent in agents if attribute_of(agent, "is_recording")}
     rows = []
     for (role, name), part in costs.groupby(["role", "name"], sort=False):
         plain, cached = cost_total(part).to_dict("records")
-        n_wanted, n_done = plain["n_calls"], done[f"{role} {name}"]
-        n_left = max(n_wanted - n_done, 0)
+        n_wanted, n_recorded = plain["n_calls"], n_done[str(role), str(name)]
+        n_left = max(n_wanted - n_recorded, 0)
         usd = plain["cost_usd"] if math.isnan(cached["cost_usd"]) else cached["cost_usd"]
         share = n_left / max(n_wanted, 1)
         row = {
             "role": role,
             "name": name,
             "n_wanted": n_wanted,
-            "n_recorded": n_done,
+            "n_recorded": n_recorded,
             "n_calls": n_left,
             "input_tokens": round(plain["input_tokens"] * share),
             "output_tokens": round(plain["output_tokens"] * share),
@@ -404,32 +390,28 @@ def estimate(
     return pd.DataFrame(rows)
 
 
-def _suite_in_store(store: RunStore, suite: Suite | str | Path) -> Suite:
-    if isinstance(suite, Suite):
-        inside = store.suites.get(suite.slug)
-        if inside is not None and inside.sha256 == suite.sha256:
-            ids = {case.case_id for case in suite.cases}
-            cases = tuple(case for case in inside.cases if case.case_id in ids)
-            for case_id in sorted(ids - {case.case_id for case in cases}):
-                raise StudyError(
-                    f"suite '{suite.slug}': the store has no case '{case_id}'; add the edited "
-                    "suite under another slug."
-                )
-            return inside.model_copy(update={"cases": cases})
-        if suite.path and Path(suite.path).exists():
-            return store.add_suite(suite.path, slug=suite.slug)
-        raise StudyError(
-            f"suite '{suite.slug}' is not in the store and its file is not known; add it with "
-            "store.add_suite(path)."
-        )
-    if isinstance(suite, str) and suite in store.suites:
+def _suite_in_store(store: RunStore, suite: Suite | str) -> Suite:
+    if not isinstance(suite, Suite):
+        hint = f"{store.path}: no suite (store.add_suite(path) adds a file)"
+        require_known(hint, suite, store.suites, StudyError, label="there")
         return store.suites[suite]
-    if not exists(suite):
-        raise StudyError(
-            f"suite '{suite}': no file and no suite of the store "
-            f"({', '.join(store.suites) or 'which has none'}).{suggest(str(suite), store.suites)}"
-        )
-    return store.add_suite(suite)
+    inside = store.suites.get(suite.slug)
+    if inside is None or inside.sha256 != suite.sha256:
+        if not (suite.path and exists(suite.path)):
+            raise StudyError(
+                f"suite '{suite.slug}' is not in the store and its file is not known; add it with "
+                "store.add_suite(path)."
+            )
+        return store.add_suite(suite.path, slug=suite.slug)
+    recorded, ids = cases_by_id([inside]), cases_by_id([suite])
+    for case_id in ids:
+        if case_id not in recorded:
+            raise StudyError(
+                f"suite '{suite.slug}': the store has no case '{case_id}'; add the edited suite "
+                "under another slug."
+            )
+    cases = tuple(case for case_id, case in recorded.items() if case_id in ids)
+    return inside.model_copy(update={"cases": cases})
 
 
 def grade(
@@ -624,11 +606,10 @@ class Item:
 class Gradings(Judging):
     """The work of one grader in one round: gold answers first, then the answers of the study."""
 
-    stop_note, unit, units = "What was graded is kept; start again later.", "grading", "gradings"
+    stop_note, unit = "What was graded is kept; start again later.", "grading"
     stage, paid_tables = "grade", ("replies",)
     warning_parts = (
         "answers are not graded",
-        "gradings failed",
         "{n} answers tell their condition (they say that they do not know the skill, or cite it), "
         "so it was not blind to it.",
         "{n} answers address the grader (such as 'ignore the rubric'): read their verdicts.",
@@ -737,24 +718,17 @@ def settle_graders(store: RunStore, graders: Sequence[Judge], round: int = 1) ->
     agent must not change between rounds; the model of a replayed grader can. The caller must hold
     the writer's lock of the store (`RunStore.writer`).
     """
-    recorded, new = list(store.records("graders")), []
-    for grader in graders:
-        agent = agent_of(grader)
-        own_round = round if agent is None else None
-        about: JsonObject = {"grader": grader.name, "version": grader.version, "round": own_round}
-        about |= {name: getattr(grader, name) for name in ("kind", "model", "family")}
-        about["settings"] = getattr(agent or grader, "settings", None)
-        about = redacted_content(about)
-        before = [
-            row
-            for row in recorded
-            if (row["grader"], row.get("version")) == (about["grader"], about["version"])
-            and (row.get("round") == own_round or None in (row.get("round"), own_round))
-        ]
-        for row in before:
-            require_unchanged("grader", row, about, ("model", "family", "settings"))
-        new += [] if about in before else [about]
-    store.append("graders", new)
+    record_members(
+        store,
+        "grader",
+        graders,
+        lambda grader: {
+            "version": grader.version,
+            "kind": grader.kind,
+            "round": None if agent_of(grader) else round,
+        },
+        ("model", "family", "settings"),
+    )
 
 
 def compare(
@@ -874,10 +848,9 @@ class Comparisons(Judging):
 
     stop_note, unit = "What was compared is kept; start again later.", "comparison"
     stage, paid_tables = "compare", ("comparisons",)
-    table, units = "pairwise", "comparisons"
+    table = "pairwise"
     warning_parts = (
         "comparisons are not made",
-        "failed",
         "in {n} comparisons an answer tells its condition (it says that it does not know the "
         "skill, or cites it), so it was not blind to it.",
         "in {n} comparisons an answer addresses the grader (such as 'ignore the rubric').",
@@ -891,7 +864,7 @@ class Comparisons(Judging):
         """Compare the ordered pairs that have neither a judgement nor a refusal."""
         self.take_replies({})
         two = frozenset((self.study["condition"], self.study["against"]))
-        work = compare_works(self.store)[0][self.grader.name, self.grader.version, two]
+        work = compare_works(self.store)[self.grader.name, self.grader.version, two]
         pending = [pair for pair in self.jobs if tuple(pair.columns.values()) not in work.done]
         each = ASKED_AGAIN + 1
         for pair in pending:

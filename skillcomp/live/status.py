@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
@@ -65,17 +65,16 @@ def status(store: RunStore) -> pd.DataFrame:
           (compare).
         - n_not_ok: paid answers, gradings or comparisons without a result (refused, truncated or
           paused).
-        - n_failed: cells with only failed tries (run), malformed gradings (grade) or comparisons
-          without a judgement (compare). The next call asks for them again. Malformed gradings by a
-          grader without an agent, such as a `ReplayGrader`, count in n_not_ok instead.
+        - n_failed: cells, gradings or comparisons with only failed tries, such as errors and
+          malformed replies. The next call asks for them again. Malformed gradings by a grader
+          without an agent, such as a `ReplayGrader`, count in n_not_ok instead.
         - n_open: wanted cells, answers or comparisons that are neither in n_ok nor in n_not_ok.
         - cost_usd: dollars of all recorded replies; NaN if no cost is known.
         - models: the models that answered, as the service names them.
         - gold_agreement: agreement with the gold answers in the last grading run; NaN without gold
           answers.
-        - note: text about batches of an earlier version, recorded answers (which a `ReplayAgent`
-          returned), models that answered instead of the one asked for, empty answers and answers
-          that address the grader.
+        - note: text about recorded answers (which a `ReplayAgent` returned), models that answered
+          instead of the one asked for, empty answers and answers that address the grader.
 
     Examples
     --------
@@ -84,7 +83,7 @@ def status(store: RunStore) -> pd.DataFrame:
     ...     len(status(RunStore(folder)))
     0
     """
-    rows = [work.row() for stage in _STAGES for work in stage(as_store(store))[0].values()]
+    rows = [work.row() for stage in _STAGES for work in stage(as_store(store)).values()]
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 
@@ -92,9 +91,9 @@ def status(store: RunStore) -> pd.DataFrame:
 class _Work:
     """What one agent or grader did in a stage: the data for one row of `status`.
 
-    A job is a cell, an answer to grade or an ordered pair of answers. `batches` is a note on
-    batches of an earlier version, or on recorded answers. `outcomes` holds the jobs of
-    which a try had the outcome ``ok``, ``not_ok`` or ``failed``.
+    A job is a cell, an answer to grade or an ordered pair of answers. `origin` is a note on
+    recorded answers. `outcomes` holds the jobs of which a try had the outcome ``ok``, ``not_ok`` or
+    ``failed``, and `failures` the tries that failed.
     """
 
     stage: str
@@ -103,11 +102,12 @@ class _Work:
     round: int | None = None
     n_wanted: int | None = None
     gold_agreement: float | None = None
-    batches: str | None = None
+    origin: str | None = None
     asked: str | None = None
     n_empty: int = 0
     n_addressing: int = 0
     outcomes: defaultdict[str, set[Any]] = field(default_factory=lambda: defaultdict(set))
+    failures: list[_Failure] = field(default_factory=list)
     models: set[str] = field(default_factory=set)
     cost_usd: float = math.nan
 
@@ -118,10 +118,21 @@ class _Work:
         if model:
             self.models.add(model)
 
+    def fail(self, job: Any, reason: str | None, place: str) -> None:
+        """Add a try without a result."""
+        self.outcomes["failed"].add(job)
+        self.failures.append(_Failure(job, reason, place))
+
     @property
     def done(self) -> set[Any]:
         """The jobs that are not asked again."""
         return self.outcomes["ok"] | self.outcomes["not_ok"]
+
+    @property
+    def open_failures(self) -> list[_Failure]:
+        """The failed tries of jobs that have no result."""
+        done = self.done
+        return [failure for failure in self.failures if failure.job not in done]
 
     @property
     def other_model(self) -> str | None:
@@ -132,8 +143,7 @@ class _Work:
     def row(self) -> JsonObject:
         """Return the row; a job counts by its best outcome."""
         n_ok, n_done = len(self.outcomes["ok"]), len(self.done)
-        n_failed = len(self.outcomes["failed"] - self.done)
-        notes = [self.batches, self.other_model]
+        notes = [self.origin, self.other_model]
         if self.n_empty:
             notes.append(f"{plural(self.n_empty, 'empty answer')}, graded")
         if self.n_addressing:
@@ -142,8 +152,7 @@ class _Work:
             **vars(self),
             "n_ok": n_ok,
             "n_not_ok": n_done - n_ok,
-            # without a receipt, it is not known whether a grading is asked for again
-            "n_failed": None if self.stage == "grade" and self.n_wanted is None else n_failed,
+            "n_failed": len(self.outcomes["failed"] - self.done),
             "n_open": max((self.n_wanted or 0) - n_done, 0),
             "models": ", ".join(sorted(self.models)) or None,
             "note": "; ".join(filter(None, notes)) or None,
@@ -153,27 +162,25 @@ class _Work:
 class _Failure(NamedTuple):
     """A try without a result: its job, why it failed, and the attempts that it is about."""
 
-    work: _Work
     job: Any
     reason: str | None
     place: str
 
 
-_Works = tuple[Mapping[Any, _Work], Iterable[_Failure]]
-
-
-def run_works(store: RunStore) -> _Works:
-    """Return the work of each agent under each condition, and the failures of open cells."""
+def run_works(store: RunStore) -> Mapping[tuple[str, str], _Work]:
+    """Return the work of each agent under each condition."""
     works: dict[tuple[str, str], _Work] = {}
+    origins = dict.fromkeys(replayed_agents(store), RECORDED)
+    asked = {row["agent"]: row["model"] for row in store.records("agents")}
 
     def work_of(row: JsonObject) -> _Work:
-        pair = (row["agent"] or "", row["condition"])
-        return works.setdefault(pair, _Work("run", *pair))
+        name, condition = row["agent"] or "", row["condition"]
+        new = _Work("run", name, condition, origin=origins.get(name), asked=asked.get(name))
+        return works.setdefault((name, condition), new)
 
     for row in store.records("plan"):
         work = work_of(row)
         work.n_wanted = (work.n_wanted or 0) + 1
-    failures = []
     columns = ("attempt_id", *KEY, "status", "answer", "cost_usd", "agent_model", "error")
     for row in own_attempts(store, *columns):
         work, cell, answer = work_of(row), key_of(row), row["answer"] or ""
@@ -181,38 +188,28 @@ def run_works(store: RunStore) -> _Works:
         work.add(row["cost_usd"], row["agent_model"])
         work.n_empty += is_ok and not answer.strip()
         work.n_addressing += addresses_grader(answer) is not None
-        outcome = "ok" if is_ok else "not_ok" if row["status"] in PAID else "failed"
-        work.outcomes[outcome].add(cell)
-        if outcome == "failed":
+        if row["status"] in PAID:
+            work.outcomes["ok" if is_ok else "not_ok"].add(cell)
+        else:
             place = row["attempt_id"].rpartition("/error-")[0] or row["attempt_id"]
-            failures.append(_Failure(work, cell, row["error"], place))
-    for row in store.records("surplus"):
-        work_of(row).add(row.get("cost_usd") or 0.0, None)
-    notes, _ = uncollected_batches(store, "run")
-    asked = {row["agent"]: row["model"] for row in store.records("agents")}
-    notes |= dict.fromkeys(replayed_agents(store), RECORDED)
-    for work in works.values():
-        work.batches, work.asked = notes.get(work.name), asked.get(work.name)
+            work.fail(cell, row["error"], place)
     place_of = ordered(sorted({condition for _, condition in works})).index
     pairs = sorted(works, key=lambda pair: (pair[0], place_of(pair[1])))
-    return {pair: works[pair] for pair in pairs}, [f for f in failures if f.job not in f.work.done]
+    return {pair: works[pair] for pair in pairs}
 
 
 def unanswered_cases(store: RunStore) -> list[str]:
     """Return the ids of the cases of the suites that have no answer."""
-    rows = own_attempts(store, "case_id", "status")
-    answered = {row["case_id"] for row in rows if row["status"] in PAID}
+    answered = {case_id for work in run_works(store).values() for _, case_id, *_ in work.done}
     return [name for name in cases_by_id(store.suites.values()) if name not in answered]
 
 
-def grade_works(store: RunStore) -> _Works:
+def grade_works(store: RunStore) -> Mapping[tuple[str, str | None, int], _Work]:
     """Return the work of each version of a grader in each round."""
     works: dict[tuple[str, str | None, int], _Work] = {}
-    notes, _ = uncollected_batches(store, "grade")
 
     def work_of(name: str, number: str | None, round: int) -> _Work:
-        new = _Work("grade", name, round=round, batches=notes.get(f"{name}#{number}/{round}"))
-        return works.setdefault((name, number, round), new)
+        return works.setdefault((name, number, round), _Work("grade", name, round=round))
 
     # for each work and attempt: the status of the last verdict on each check
     statuses: defaultdict[Any, dict[str, str]] = defaultdict(dict)
@@ -225,10 +222,11 @@ def grade_works(store: RunStore) -> _Works:
         statuses[key, row["attempt_id"]][row["check_id"]] = row["status"]
         if row["status"] == "malformed":
             unread.setdefault((key, row["attempt_id"]), row["raw"] or "an empty reply")
-    attempts = store.rows("attempts", "attempt_id", "case_id", "status")
-    n_checks = {case.case_id: len(case.checks) for s in store.suites.values() for case in s.cases}
+    cases = cases_by_id(store.suites.values())
     needs = {
-        r["attempt_id"]: n_checks.get(r["case_id"], 0) for r in attempts if r["status"] == "ok"
+        row["attempt_id"]: len(cases[row["case_id"]].checks)
+        for row in store.rows("attempts", "attempt_id", "case_id", "status")
+        if row["status"] == "ok" and row["case_id"] in cases
     }
     n_to_grade = sum(map(bool, needs.values()))
     choosing = set()
@@ -240,47 +238,33 @@ def grade_works(store: RunStore) -> _Works:
             choosing |= {key} if row["study"].get("own_checks") else set()
             work.n_wanted = row["n_wanted"] if key in choosing else n_to_grade
             work.gold_agreement = (row.get("gold") or {}).get("agreement")
-    failures = []
+    replied = set()
     for row in store.records("replies"):
         key, name = tuple(map(row.get, who)), row["attempt_id"]
+        replied.add((key, name))
         if row["status"] not in PAID and (key, name) not in statuses:
-            failures.append(_Failure(work_of(*key), name, row.get("error"), name))
-    recorded = (row for row in store.records("graders") if row.get("round") is not None)
-    recordings = {(row["grader"], row.get("version")) for row in recorded}
+            work_of(*key).fail(name, row.get("error"), name)
     for (key, name), by_check in statuses.items():
-        work = works[key]
-        outcome = "ok" if {*by_check.values()} == {"ok"} else "not_ok"
-        if "malformed" in by_check.values():
-            failures.append(_Failure(work, name, f"malformed: {unread[key, name]}", name))
-            is_asked_again = work.n_wanted is not None and key[:2] not in recordings
-            outcome = "failed" if is_asked_again else "not_ok"
-        if len(by_check) >= (1 if key in choosing else needs.get(name, 1)):
-            work.outcomes[outcome].add(name)
-    return works, failures
+        work, values = works[key], {*by_check.values()}
+        if "malformed" in values and (key, name) in replied:  # the grader is asked again
+            work.fail(name, f"malformed: {unread[key, name]}", name)
+        elif len(by_check) >= (1 if key in choosing else needs.get(name, 1)):
+            work.outcomes["ok" if values == {"ok"} else "not_ok"].add(name)
+    return works
 
 
-def compare_works(store: RunStore) -> _Works:
-    """Return the work of each version of a comparator on each two conditions, and the failures.
-
-    Only failures of ordered pairs that are still open are returned.
-    """
+def compare_works(store: RunStore) -> Mapping[tuple[str, str, frozenset[str]], _Work]:
+    """Return the work of each version of a comparator on each two conditions."""
     rows = list(store.rows("attempts", "attempt_id", "condition", "perturbation"))
     condition = {row["attempt_id"]: row["condition"] for row in rows}
     kinds = {row["attempt_id"]: row["perturbation"] for row in rows if row["perturbation"]}
-    notes, _ = uncollected_batches(store, "compare")
     works: dict[Any, _Work] = {}
     for row in store.records("receipts"):
         if row["stage"] == "compare":
-            name, number = row["name"], row["prompt_version"]
             two = (row["study"]["condition"], row["study"]["against"])
-            works[name, number, frozenset(two)] = _Work(
-                "compare",
-                name,
-                " against ".join(two),
-                n_wanted=row["n_wanted"],
-                batches=notes.get(f"{name}#{number}"),
+            works[row["name"], row["prompt_version"], frozenset(two)] = _Work(
+                "compare", row["name"], " against ".join(two), n_wanted=row["n_wanted"]
             )
-    failures = []
     judged = ({**row, "status": "judged"} for row in store.rows("pairwise"))
     for row in chain(judged, store.records("comparisons")):
         first, second, status = row["first"], row["second"], row["status"]
@@ -290,15 +274,16 @@ def compare_works(store: RunStore) -> _Works:
         work = works.get((row["grader"], row.get("grader_version"), conditions))
         if work is None:
             continue
-        pair, outcome = (row["order"], first, second), _OF_COMPARISON.get(status, "failed")
-        work.outcomes[outcome].add(pair)
+        pair = (row["order"], first, second)
         work.add(row.get("cost_usd"), row.get("model"))
-        if outcome == "failed":
+        if outcome := _OF_COMPARISON.get(status):
+            work.outcomes[outcome].add(pair)
+        else:
             reason = row.get("error")
             if status in PAID and not reason:
                 reason = f"malformed: {row.get('answer') or 'an empty reply'}"
-            failures.append(_Failure(work, pair, reason, f"{first} and {second}"))
-    return works, [f for f in failures if f.job not in f.work.done]
+            work.fail(pair, reason, f"{first} and {second}")
+    return works
 
 
 _STAGES = (run_works, grade_works, compare_works)
@@ -323,10 +308,12 @@ def errors(store: RunStore) -> pd.DataFrame:
         such try). Tries are left out if their cell, grading or comparison has a result.
     """
     counts: dict[Any, list[Any]] = {}
-    for work, _, reason, place in (f for stage in _STAGES for f in stage(as_store(store))[1]):
-        line = " ".join(without_control(reason or "no reason is known").split())[:200]
-        key = (work.stage, work.name, work.round, _NUMBER.sub("#", line))
-        counts.setdefault(key, [0, line, place])[0] += 1
+    for work in (work for stage in _STAGES for work in stage(as_store(store)).values()):
+        for failure in work.open_failures:
+            reason = without_control(failure.reason or "no reason is known")
+            line = " ".join(reason.split())[:200]
+            key = (work.stage, work.name, work.round, _NUMBER.sub("#", line))
+            counts.setdefault(key, [0, line, failure.place])[0] += 1
     rows = [(*key[:3], line, n, place) for key, (n, line, place) in counts.items()]
     rows.sort(key=lambda row: (row[0] != "run", -row[4]))
     table = pd.DataFrame(rows, columns=["stage", "name", "round", "reason", "n", "first"])
@@ -351,38 +338,3 @@ def is_other_model(asked: str, model: str) -> bool:
     """
     first, second = (_NOT_MODEL.sub("", name.lower()) for name in (asked, model))
     return first != second and (re.search(r"\d", first) is not None or first not in second)
-
-
-def uncollected_batches(store: RunStore, stage: str) -> tuple[dict[str, str], float]:
-    """Describe the batches of a stage whose answers were never collected, and price them.
-
-    Up to version 3, a study could send batches, which the table ``batches`` records. The answers
-    of a batch that was still under way are not collected any more. They may have been paid for, so
-    the budget counts their highest possible cost.
-
-    Returns
-    -------
-    dict of str to str
-        A note for each agent or grader. The name of a grader includes version and round.
-    float
-        Dollars, including batches that were given up. Batches of unknown cost count as 0.
-    """
-    rows = list(store.records("batches"))
-    ends = {row["nonce"]: row for row in rows if row["event"] in ("collected", "dropped")}
-    usd, sizes = 0.0, defaultdict(list)
-    for row in rows:
-        if row["event"] == "intent" and row["purpose"].startswith(f"{stage}:"):
-            usd += ends.get(row["nonce"], row).get("usd") or 0.0
-            if row["nonce"] not in ends:
-                name = row["purpose"].partition(":")[2]
-                # for a grading, the name ends with a slash and the name of a table
-                name = name.rsplit("/", 1)[0] if stage == "grade" else name
-                sizes[name].append(len(row["keys"]))
-    notes = {}
-    for name, n in sizes.items():
-        batches = "1 batch" if len(n) == 1 else f"{len(n)} batches"
-        notes[name] = (
-            f"{batches} with {plural(sum(n), 'request')} of an earlier version: the answers are "
-            "not collected any more; open questions are asked, and paid for, again"
-        )
-    return notes, usd

@@ -12,7 +12,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -51,7 +52,6 @@ from skillcomp.io.trigger_suites import (
     prompts_by_skill,
 )
 from skillcomp.live.agents.agent import (
-    PAID,
     Asked,
     Bounds,
     Reply,
@@ -71,8 +71,9 @@ from skillcomp.live.graders.traces import (
     trace_of,
     usage,
 )
-from skillcomp.live.plan import cases_by_id
+from skillcomp.live.plan import cases_by_id, installed_skill
 from skillcomp.live.run import grade, run
+from skillcomp.live.status import unanswered_cases
 from skillcomp.records import Case, Record, Skill, Suite
 
 Which = Literal["smoke", "explicit", "implicit", "negative", "all"]
@@ -102,7 +103,7 @@ class TriggerSettings(Record):
     concurrency : int
         Maximum number of programs that run at the same time.
     write_progress : bool
-        Whether to write ``progress.jsonl``, ``current.json`` and ``summary.partial.json``.
+        Whether to write ``progress.jsonl``, with a line when a case begins and when it is done.
     rubric_schema : dict or None
         JSON Schema of what the judge replies, from `read_rubric_schema`; None for the default.
     """
@@ -297,13 +298,13 @@ def _require_names(what: str, names: Sequence[str], there: Collection[str]) -> N
         require_known(f"trigger: there is no {what}", name, there, StudyError, label="there")
 
 
-def _require_folders(case_ids: Collection[str], error: type[SkillcompError]) -> None:
+def _require_folders(case_ids: Iterable[str], error: type[SkillcompError]) -> None:
     """Raise unless each case of a skill can have a folder of its own."""
     folders: dict[str, str] = {}
     for case_id in case_ids:
-        suite, _, name = case_id.partition("/")
+        checked_slug(case_id.partition("/")[2], error)
         # on some file systems, upper and lower case are the same name
-        other = folders.setdefault(f"{suite}/{checked_slug(name, error)}".casefold(), case_id)
+        other = folders.setdefault(case_id.casefold(), case_id)
         if other != case_id:
             raise error(
                 f"trigger: the ids of '{other}' and '{case_id}' differ only in upper and lower "
@@ -325,10 +326,10 @@ def read_run(folder: Path) -> TriggerPlan:
         raise StoreError(message) from cause
     slugs = [*plan.cases.values(), *plan.controls.values(), *plan.neighbours]
     require_ids([*plan.cases, *plan.controls, *plan.judged, *slugs], str(file), StoreError)
-    for cases in (plan.cases, plan.controls):
-        _require_folders(cases, StoreError)
-        for case_id, skill in cases.items():
-            case_folder(folder, skill, case_id)
+    cases = plan.cases | plan.controls
+    _require_folders(cases, StoreError)
+    for case_id, skill in cases.items():
+        case_folder(folder, skill, case_id)
     return plan
 
 
@@ -353,9 +354,9 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
         suite.model_copy(update={"cases": tuple(c for c in suite.cases if c.case_id in selected)})
         for suite in store.suites.values()
     ]
-    try:
-        run(store, suites, agents=[agent], conditions=["skill"], **options)
-        if store.table("attempts").num_rows:
+    with store.writer():
+        try:
+            run(store, suites, agents=[agent], conditions=["skill"], **options)
             place = partial(case_folder, folder)
             graders: list[Any] = [TraceGrader(place)]
             if plan.judged:
@@ -370,10 +371,10 @@ def work_run(folder: Path, *, progress: bool = True) -> JsonObject:
                 )
                 graders.append(judge)
             grade(store, graders=graders, **options)
-    finally:
-        summary = summarise(folder, plan)
-        write_json(folder / "summary.json", summary)
-        replace_file(folder / "summary.md", _summary_markdown(summary).encode())
+        finally:
+            summary = summarise(folder, plan)
+            write_json(folder / "summary.json", summary)
+            replace_file(folder / "summary.md", _summary_markdown(summary).encode())
     return summary
 
 
@@ -409,10 +410,7 @@ class _CaseAgent:
         self.settings = settings_json(
             **json.loads(agent.settings), neighbours=list(plan.neighbours), timeout_s=plan.timeout_s
         )
-        self._beside = [
-            skill.model_copy(update={"path": str((store.path / skill.path).resolve())})
-            for skill in map(store.skills.__getitem__, plan.neighbours)
-        ]
+        self._beside = [installed_skill(store, slug) for slug in plan.neighbours]
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
         """Send the prompt of a case, write the artefacts and return the reply; see `Agent.ask`."""
@@ -420,7 +418,7 @@ class _CaseAgent:
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]
         folder = case_folder(self._run, skill.slug, case.case_id)
-        self._write_current(case, skill, folder)
+        self._write_progress(case, skill, status="running")
         bounds = Bounds(
             sandbox=case.extra.get("sandbox", SANDBOX),
             timeout=case.extra.get("timeout_s") or case.timeout_seconds or self._plan.timeout_s,
@@ -431,15 +429,13 @@ class _CaseAgent:
         reply = await self._agent.ask(prompt, skill=skill, cell=cell._replace(bounds=bounds))
         # grade in a thread, because a slow regular expression would otherwise block the other cases
         passed = await asyncio.to_thread(write_case, folder, case, skill, reply, self._plan, bounds)
-        self._write_current(case, skill, folder, {"pass": passed})
+        self._write_progress(case, skill, status="completed", **{"pass": passed})
         if self._progress:
             tqdm.write(redact(case_line(skill, case, reply, passed)), file=sys.stderr)
         return reply
 
-    def _write_current(
-        self, case: Case, skill: Skill, folder: Path, graded: JsonObject | None = None
-    ) -> None:
-        """Write the files that show the progress; without `graded`, the case has only begun."""
+    def _write_progress(self, case: Case, skill: Skill, **state: Any) -> None:
+        """Append a line to ``progress.jsonl``: a case has begun, or it is done."""
         if not self._plan.write_progress or case.case_id in self._plan.controls:
             return
         row = {
@@ -447,16 +443,11 @@ class _CaseAgent:
             "skill": skill.name or skill.slug,
             "skill_slug": skill.slug,
             "case_id": case.own_id,
-            "case_dir": str(folder),
-            **(graded or {}),
+            "case_dir": str(case_folder(self._run, skill.slug, case.case_id)),
+            **state,
         }
-        if graded:
-            with _own_file(self._run / "progress.jsonl").open("ab") as stream:
-                stream.write(redact_json(orjson.dumps(row)) + b"\n")
-            done = {k: v for k, v in summarise(self._run, self._plan).items() if k != "rows"}
-            write_json(self._run / "summary.partial.json", {**done, "last": row})
-        status = "completed" if graded else "running"
-        write_json(self._run / "current.json", {**row, "status": status})
+        with _own_file(self._run / "progress.jsonl").open("ab") as stream:
+            stream.write(redact_json(orjson.dumps(row)) + b"\n")
 
     async def aclose(self) -> None:
         await self._agent.aclose()
@@ -536,13 +527,13 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
     table = table.astype(object).where(table.notna(), None)
     by_skill: dict[str, Any] = {row["offered"]: row for row in table.to_dict("records")}
     for case_id, slug in plan.controls.items():
-        unknown = {"offered": slug, "dead": None, "note": triggers.UNKNOWN_CALL.format(slug)}
-        control = by_skill.setdefault(slug, unknown)
-        if control["dead"] is None and case_id.endswith("/control-call"):
-            # say why it is unknown whether a call fired
-            meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
-            reason = "the program does not report it" if meta else NOT_ASKED
-            control["note"] += f" ({meta.get('run', {}).get('error') or reason})"
+        meta = json_object(case_folder(folder, slug, case_id) / "meta.json")
+        if meta and case_id.endswith("/control-call"):
+            unknown = {"offered": slug, "dead": None, "note": triggers.UNKNOWN_CALL.format(slug)}
+            control = by_skill.setdefault(slug, unknown)
+            if control["dead"] is None:  # say why it is unknown whether a call fired
+                reason = meta.get("run", {}).get("error") or "the program does not report it"
+                control["note"] += f" ({reason})"
     controls = list(by_skill.values())
     dead = [row["offered"] for row in controls if row["dead"]]
     rows = []
@@ -581,20 +572,17 @@ def summarise(folder: Path, plan: TriggerPlan) -> JsonObject:
         "unknown_count": passed.count(None),
         "controls": controls,
         "dead": dead,
+        # the controls that did not work or may not have worked
+        "warnings": [control["note"] for control in controls if control["note"]],
         "rows": rows,
     }
-
-
-def control_lines(summary: JsonObject) -> list[str]:
-    """Return a line for each control that did not work or may not have worked."""
-    return [row["note"] for row in summary["controls"] if row["note"]]
 
 
 def _summary_markdown(summary: JsonObject) -> str:
     lines = [
         f"# Trigger run {summary['run_id']} ({summary['suite']})",
         "",
-        *(f"**{_escaped(line[:1].upper() + line[1:])}.**\n" for line in control_lines(summary)),
+        *(f"**{_escaped(line[:1].upper() + line[1:])}.**\n" for line in summary["warnings"]),
         f"{summary['pass_count']} passed, {summary['fail_count']} failed, "
         f"{summary['unknown_count']} unknown, of {summary['cases']} cases.",
         "",
@@ -628,20 +616,17 @@ def run_state(folder: Path) -> JsonObject:
         - at_work: the process that is working on the run, or None.
     """
     plan, store = read_run(folder), RunStore(folder / "store")
-    rows = store.rows("attempts", "case_id", "status")
-    answered = {r["case_id"] for r in rows if r["status"] in PAID and r["case_id"] in plan.cases}
+    answered = plan.cases.keys() - unanswered_cases(store)
     summary = summarise(folder, plan)
     judged = sum(row["judge"] is not None for row in summary["rows"])
-    who = active_writer(store.path) or _background_process(folder)
-    open_ = len(plan.cases) - len(answered) + len(plan.judged) - judged
-    names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count", "dead")
-    lines = [line for line in control_lines(summary) if not line.endswith(f"({NOT_ASKED})")]
+    who = active_writer(store.path)
+    is_done = len(answered) == len(plan.cases) and judged == len(plan.judged)
+    names = ("run_id", "suite", "cases", "pass_count", "fail_count", "unknown_count")
     return {
-        **{name: summary[name] for name in names},
-        "warnings": lines,
+        **{name: summary[name] for name in (*names, "dead", "warnings")},
         "answered": len(answered),
         "judged": f"{judged} of {len(plan.judged)}",
-        "state": "running" if who else "stopped" if open_ else "done",
+        "state": "running" if who else "done" if is_done else "stopped",
         "at_work": who,
     }
 
@@ -649,7 +634,8 @@ def run_state(folder: Path) -> JsonObject:
 def start_in_background(folder: Path) -> int:
     """Resume a run in a process that survives the end of the terminal; return its process id."""
     read_run(folder)
-    if who := _background_process(folder):
+    store = folder / "store"
+    if who := active_writer(store):
         raise StudyError(f"trigger: the run '{folder.name}' is at work already: {who}.")
     # -P keeps Python from importing from the working folder, which may hold untrusted code.
     command = [sys.executable, "-P", "-c", "from skillcomp.cli import main; main()"]
@@ -660,23 +646,12 @@ def start_in_background(folder: Path) -> int:
         process = Popen(
             command, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
+    # from the moment at which it holds the store, the process is shown to be at work
+    while process.poll() is None and not active_writer(store):
+        time.sleep(0.05)
     # without a returncode, Popen would warn that the process is still running
     process.returncode = 0
-    replace_file(folder / "runner.pid", f"{process.pid}\n".encode())
     return process.pid
-
-
-def _background_process(folder: Path) -> str | None:
-    """Return a text with the id of the background process of a run; None if none is running."""
-    try:
-        pid = int(read_own(folder / "runner.pid", what="process id", error=StoreError)[:20])
-        os.kill(pid, 0)
-        command_line = Path(f"/proc/{pid}/cmdline")
-        if command_line.exists() and folder.name.encode() not in command_line.read_bytes():
-            return None  # the run has ended, and its process id now belongs to another process
-    except (OSError, ValueError, OverflowError, StoreError):
-        return None
-    return f"process {pid}"
 
 
 def _own_file(file: Path) -> Path:

@@ -315,7 +315,7 @@ def _write_page(
         figures=figures,
         chapters=chapters,
         lacking=lacking,
-        agents=run_works(study)[0].values() if isinstance(study, RunStore) else (),
+        agents=run_works(study).values() if isinstance(study, RunStore) else (),
     )
     page = out / "index.html"
     # make links to files of the chapters relative to the page
