@@ -19,7 +19,7 @@ study_file: a study as a file
     ``read_study``: read ``study.yaml``.
 
 agents.agent: what every agent is
-    ``Agent``, ``BaseAgent``: the protocol, and a base class with defaults.
+    ``BaseAgent``: the base class, with defaults; ``Agent`` is another name of it.
     ``Cell``: the case, condition and repeat of an answer.
     ``Reply``: an answer and how it was made.
     ``family_of``: family of a model.

@@ -53,6 +53,7 @@ from skillcomp.io.trigger_suites import (
 from skillcomp.live.agents.agent import (
     PAID,
     Asked,
+    BaseAgent,
     Bounds,
     Reply,
     first_fault,
@@ -396,7 +397,7 @@ def case_folder(run: Path, skill: str, case_id: str) -> Path:
     return folder_below(run, "work", skill, case_id.partition("/")[2], error=StoreError)
 
 
-class _CaseAgent:
+class _CaseAgent(BaseAgent):
     """An agent that runs a program within the limits of each case and keeps the program's files."""
 
     takes_files = installs_folders = True

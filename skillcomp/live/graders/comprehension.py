@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-from skillcomp.errors import GraderError, plural, require_whole, shortened
+from skillcomp.errors import GraderError, plural, shortened
 from skillcomp.grading_rules import (
     HEDGES_ON_FAIL,
     HEDGES_ON_PASS,
@@ -30,26 +30,23 @@ from skillcomp.io.files import decode, read_own
 from skillcomp.live.agents.agent import Agent, Reply
 from skillcomp.live.graders.grader import (
     COMPARATOR,
-    RULES,
     BaseGrader,
+    GraderForm,
     Grading,
     ImpressionReply,
     Judged,
     Place,
     ReplyForm,
     ReportReply,
+    Shown,
     Style,
     Without,
     answer_of,
     ask_until_read,
     dimension_of,
-    grader_prompt,
-    grader_version,
     item_of,
     read_json,
     read_template,
-    reply_schema,
-    switched_off,
     verdicts_of,
 )
 from skillcomp.records import Attempt, Case, Check, PairwiseJudgement, Skill
@@ -76,17 +73,7 @@ _CITING = re.compile(
 )
 
 
-def judge(
-    text: str,
-    *,
-    style: Style,
-    case: Case,
-    item: str,
-    answer: str,
-    overlap: Sequence[str] | None = (),
-    reply: ReplyForm = "plain",
-    without: Sequence[str] = (),
-) -> tuple[dict[str, Judged], list[str]]:
+def judge(text: str, form: GraderForm, shown: Shown) -> tuple[dict[str, Judged], list[str]]:
     """Return the verdicts in a reply by check_id, and the problems of the reply.
 
     If the reply has a problem, no verdicts are returned. A reply in the JSON format of the
@@ -94,12 +81,13 @@ def judge(
     result of the overlap check. If the overlap check failed, the reply must list the shared
     n-grams.
     """
-    parsed, problem = read_json(text, reply_schema(style, reply))
+    item, answer, overlap = shown.item, shown.answer, shown.overlap
+    parsed, problem = read_json(text, form.schema)
     if parsed is None:
         return {}, [problem]
-    checks = case.checks
+    checks = shown.case.checks
     if isinstance(parsed, ReportReply):
-        dimension = dimension_of(case)
+        dimension = dimension_of(shown.case)
         kinds = {check.check_id: check.check_kind for check in checks}
         own = parsed.verbatim_overlap_check
         problems = [] if str(parsed.case_id) == item else [f"case_id must be '{item}'."]
@@ -148,21 +136,15 @@ def judge(
             borderline=passed[row.id] and hedges(row.rationale, HEDGES_ON_PASS) is not None,
             dimension_passed=dimension_passed,
         )
-        problems += _broken_rules(check, verdict, answer, style, overlap, without)
+        problems += _broken_rules(check, verdict, form, shown)
         judged[row.id] = verdict
     if dimension_passed != all(passed.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])
 
 
-def _broken_rules(
-    check: Check,
-    verdict: Judged,
-    answer: str,
-    style: Style,
-    overlap: Sequence[str] | None,
-    without: Sequence[str],
-) -> list[str]:
+def _broken_rules(check: Check, verdict: Judged, form: GraderForm, shown: Shown) -> list[str]:
+    answer, overlap = shown.answer, shown.overlap
     name, problems = check.check_id, []
     quote = normalise_quote(verdict.evidence_quote or "")
     # the quote may be empty if the answer is empty, because there is nothing to quote
@@ -177,9 +159,9 @@ def _broken_rules(
         problems.append(f"{name}: evidence_quote is too short; quote {least}.")
     if not (verdict.rationale or "").strip():
         problems.append(f"{name}: the rationale is empty.")
-    if style != "forced":
+    if form.style != "forced":
         return problems
-    is_held = not verdict.passed and "RULE-6" not in without
+    is_held = not verdict.passed and "RULE-6" not in form.without
     if is_held and (hedge := hedges(verdict.rationale or "", HEDGES_ON_FAIL)):
         problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
     if overlap is not None and forbids_copying(check) and verdict.passed == bool(overlap):
@@ -269,15 +251,8 @@ def read_reply(
     number = case.own_id
     item = number if parsed and str(parsed.case_id) == number else case.case_id
     shared = shared_with_skill(answer, skill, case, n=ngram)
-    judged, problems = judge(
-        text,
-        style="forced",
-        case=case,
-        item=item,
-        answer=answer,
-        overlap=shared,
-        reply="report",
-    )
+    form = GraderForm(reply="report", ngram=ngram)
+    judged, problems = judge(text, form, Shown(case, skill, answer, item, shared))
     who = BaseGrader()
     who.name, who.model, who.family, who.version = grader, model, family, version
     replies = (Reply(answer=text, model=model),)
@@ -367,23 +342,12 @@ class ComprehensionGrader(BaseGrader):
         reply: ReplyForm = "plain",
         template: str | Path | None = None,
     ) -> None:
-        require_whole("ngram", ngram, GraderError)
-        off = switched_off(without, style)
-        own = read_template(template) if template is not None else None
-        if own is not None and set(RULES).intersection(off) - {"RULE-6"}:
-            raise GraderError(
-                "without: a template of one's own says by itself which rules it tells; allowed "
-                "with template=: RULE-6, concept_field, expected_reasoning."
-            )
-        present = grader_version(style, off, reply, own)
-        if ngram != 6 and style != "impression":
-            present = f"{present}-n{ngram}"
-        _require_version(f"ComprehensionGrader, style '{style}'", version, present)
+        own = None if template is None else read_template(template)
+        self._form = form = GraderForm(style, without, reply, own, ngram)
+        _require_version(f"ComprehensionGrader, style '{style}'", version, form.version)
         self.set_agent(agent)
-        self.style, self.version = style, present
+        self.style, self.version = style, form.version
         self.name = name or f"{style}:{agent.name}"
-        self._ngram, self._template = ngram, own
-        self._form: dict[str, Any] = {"style": style, "without": off, "reply": reply}
 
     def overlap(self, answer: str, case: Case, skill: Skill) -> list[str] | None:
         """Return the n-grams that answer and skill share; [] with style ``impression``.
@@ -392,7 +356,7 @@ class ComprehensionGrader(BaseGrader):
         """
         if self.style == "impression":
             return []
-        return shared_with_skill(answer, skill, case, n=self._ngram)
+        return shared_with_skill(answer, skill, case, n=self._form.ngram)
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -422,17 +386,16 @@ class ComprehensionGrader(BaseGrader):
         """
         answer, item = answer_of(attempt, case, skill), item_of(attempt, place)
         shared = self.overlap(answer, case, skill)
-        same = {**self._form, "case": case, "item": item, "answer": answer, "overlap": shared}
-        prompt = partial(
-            grader_prompt, skill=skill, ngram=self._ngram, template=self._template, **same
-        )
-        schema = reply_schema(self.style, self._form["reply"])
+        form, shown = self._form, Shown(case, skill, answer, item, shared)
         judged, replies, problems = await ask_until_read(
-            self.agent, prompt, schema, partial(judge, **same)
+            self.agent,
+            partial(form.prompt, shown),
+            form.schema,
+            partial(judge, form=form, shown=shown),
         )
         about = {**self.about(attempt, place, replies), "item": item}
         if self.style != "impression":
-            about["overlap"] = overlap_record(shared, n=self._ngram)
+            about["overlap"] = overlap_record(shared, n=form.ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
 
