@@ -22,6 +22,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from html import unescape
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, get_args
 from weakref import WeakKeyDictionary
 
@@ -227,6 +228,7 @@ class ServiceAgent(BaseAgent):
     _sdk_name: str
     _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
+    _resource: str  # The part of the client that creates an answer.
     _parts: str  # The field of an answer that lists its parts.
     reports_cost = False
     _key_placeholder = "a key"  # The text that replaces the key of a client.
@@ -291,10 +293,6 @@ class ServiceAgent(BaseAgent):
         """Return the body of a call; `texts` (instructions and skill) come before the prompt."""
 
     @abstractmethod
-    def _resource(self) -> Any:
-        """Return the part of the client that creates an answer."""
-
-    @abstractmethod
     def _read(self, message: Any) -> _Answer:
         """Read an answer; a malformed one may raise any error."""
 
@@ -316,7 +314,7 @@ class ServiceAgent(BaseAgent):
 
     async def _send_body(self, body: JsonObject) -> Reply:
         """Make one call through the SDK and return the reply, even if the call fails."""
-        create = self._resource().with_raw_response.create
+        create = attrgetter(self._resource)(self.client()).with_raw_response.create
         if stop := interruption():
             stop.check()  # the user may have pressed Ctrl-C while CacheGate made the call wait
         begun = time.monotonic()
@@ -428,7 +426,7 @@ class AnthropicAgent(ServiceAgent):
 
     _extra, _sdk_name = "live", "anthropic"
     _default_host, _url_variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
-    _parts = "content"
+    _resource, _parts = "messages", "content"
 
     def __init__(
         self,
@@ -499,9 +497,6 @@ class AnthropicAgent(ServiceAgent):
         # the SDK notices missing credentials only when it builds the headers of a call
         if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
             raise self._no_key_error(error) from None
-
-    def _resource(self) -> Any:
-        return self.client().messages
 
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
@@ -622,7 +617,7 @@ class OpenAIAgent(ServiceAgent):
 
     _extra = _sdk_name = "openai"
     _default_host, _url_variable = "api.openai.com", "OPENAI_BASE_URL"
-    _parts = "choices"
+    _resource, _parts = "chat.completions", "choices"
 
     def __init__(
         self,
@@ -681,9 +676,6 @@ class OpenAIAgent(ServiceAgent):
         elif schema is not None and self._json_mode == "object":
             body["response_format"] = {"type": "json_object"}
         return body
-
-    def _resource(self) -> Any:
-        return self.client().chat.completions
 
     def _read(self, message: ChatCompletion) -> _Answer:
         if not message.choices:
