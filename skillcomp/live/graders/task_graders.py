@@ -193,7 +193,7 @@ class Pytest(_TaskGrader):
         self._suites = _suites_of(source)
         self._timeout = timeout
         self._reference: dict[str, bool] = {}
-        self._fixtures = cache(_read_fixtures)
+        self._fixtures = cache(_judge_files)
         self.trusted = require_sandbox(trust)
         self.version = _judges_version(self._suites, ("pytest",)) + "-trusted" * self.trusted
 
@@ -228,7 +228,7 @@ class Pytest(_TaskGrader):
 
     async def _run_test(self, case: Case, check: Check, answer: str) -> Report:
         assert check.judge is not None and check.judge.test_file is not None
-        files = self._fixtures(self._suite_folder(case))
+        files = self._fixtures(self._suite_folder(case), FIXTURES)
         return await run_tests(
             files,
             check.judge.test_file,
@@ -316,6 +316,8 @@ class SuiteGrader(_TaskGrader):
     seconds : dict of str to float
         Seconds that the judges of an attempt took, by attempt_id: duration of the tests and of the
         replies of the model.
+    trusted : bool
+        Whether the tests of a task are executed outside the sandbox.
 
     Raises
     ------
@@ -324,6 +326,7 @@ class SuiteGrader(_TaskGrader):
     """
 
     kinds = JUDGES
+    trusted = False
 
     def __init__(
         self,
@@ -358,12 +361,8 @@ class SuiteGrader(_TaskGrader):
         if "pytest" in kinds:
             judge = Pytest(source, trust=trust, timeout=timeout)
             self._judges["pytest"] = judge
+            self.trusted = judge.trusted
             self.version += "-trusted" * judge.trusted
-
-    @property
-    def trusted(self) -> bool:
-        """Whether the tests of a task are executed outside the sandbox."""
-        return str(self.version).endswith("-trusted")
 
     async def grade(self, attempt: Attempt, case: Case, skill: Skill, **options: Any) -> Grading:
         """Return the verdict of each judge of the task; see `ComprehensionGrader.grade`."""
@@ -382,17 +381,16 @@ class SuiteGrader(_TaskGrader):
         assert check.judge is not None
         kind = check.judge.type
         # the agent may be that of a copy of this grader, which records the replies
-        if kind == "llm-rubric":
-            return await LlmRubric(cast(Agent, self.agent)).judge(case, check, answer, item)
-        return await self._judges[kind].judge(case, check, answer, item)
+        is_rubric = kind == "llm-rubric"
+        judge = LlmRubric(cast(Agent, self.agent)) if is_rubric else self._judges[kind]
+        return await judge.judge(case, check, answer, item)
 
 
-def _read_fixtures(folder: Path) -> dict[str, bytes]:
-    return {name: _file_of_judge(folder / name) for name in task_files(folder, FIXTURES)}
-
-
-def _file_of_judge(file: Path) -> bytes:
-    return read_own(file, what="file of a judge", error=GraderError)
+def _judge_files(folder: Path, *parts: str) -> dict[str, bytes]:
+    """Return the contents of the files of a suite, by name; by default of all."""
+    what = "file of a judge"
+    names = task_files(folder, *parts)
+    return {name: read_own(folder / name, what=what, error=GraderError) for name in names}
 
 
 def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
@@ -411,6 +409,6 @@ def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[st
         judges = ((case.case_id, check.judge) for case in suite.cases for check in case.checks)
         parts += [f"{name} {j.model_dump_json()}" for name, j in judges if j and j.type in kinds]
         if "pytest" in kinds:
-            for name in task_files(folder):
-                parts.append(f"{slug} {name} {digest(_file_of_judge(folder / name))}")
+            files = _judge_files(folder)
+            parts += [f"{slug} {name} {digest(data)}" for name, data in files.items()]
     return short_hash(*parts, *([RUBRIC.version] if "llm-rubric" in kinds else []))
