@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import re
+from functools import partial
 
 import pytest
 from fake_anthropic import FakeAnthropic
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillcomp.errors import GraderError
+from skillcomp.grading_rules import shared_with_skill
 from skillcomp.live import AnthropicAgent
 from skillcomp.live.agents.agent import escape
 from skillcomp.live.graders.comprehension import ComprehensionGrader, gives_condition_away, judge
@@ -141,21 +143,20 @@ def test_the_overlap_check_is_computed_by_us_and_binds_the_verbatim_check():
 
 
 def test_copying_is_what_an_answer_shares_with_the_whole_skill_less_the_prompt():
-    grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"))
-    assert grader.overlap(RUN, CASE, SKILL)[0].startswith("every tidemark stands above yesterday")
+    overlap = partial(shared_with_skill, n=6)
+    assert overlap(RUN, SKILL, CASE)[0].startswith("every tidemark stands above yesterday")
     head = "someone always measures twice before signing anything downstream"
     other = SKILL.model_copy(update={"text": f"---\nconcept: {head}\n---\n{SKILL.body}"})
     # "before" is a stop word, and the 7 tokens that are left hold two runs of 6
-    assert len(grader.overlap(head, CASE, other)) == 2
-    assert grader.overlap(head, CASE, SKILL) == []
+    assert len(overlap(head, other, CASE)) == 2
+    assert overlap(head, SKILL, CASE) == []
     asked = CASE.model_copy(update={"prompt": f"Is it right that {head}?"})
-    assert grader.overlap(head, asked, other) == []
+    assert overlap(head, other, asked) == []
 
 
 def test_the_overlap_check_does_not_bind_an_answer_that_is_too_short_to_copy():
     short = attempt(answer := "A tidemark is a practice.")
-    grader = ComprehensionGrader(AnthropicAgent("claude-haiku-5-5"))
-    assert grader.overlap(answer, CASE, SKILL) is None
+    assert shared_with_skill(answer, SKILL, CASE, n=6) is None
     quote = [verdict(check.check_id, quote=answer) for check in CASE.checks[:2]]
     for mark in ("PASS", "FAIL"):
         text = reply(*quote, verdict("no_verbatim_span", mark, quote=answer))

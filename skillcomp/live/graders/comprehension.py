@@ -349,15 +349,6 @@ class ComprehensionGrader(BaseGrader):
         self.style, self.version = style, form.version
         self.name = name or f"{style}:{agent.name}"
 
-    def overlap(self, answer: str, case: Case, skill: Skill) -> list[str] | None:
-        """Return the n-grams that answer and skill share; [] with style ``impression``.
-
-        Return None if the answer is too short to be checked.
-        """
-        if self.style == "impression":
-            return []
-        return shared_with_skill(answer, skill, case, n=self._form.ngram)
-
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
     ) -> Grading:
@@ -385,8 +376,9 @@ class ComprehensionGrader(BaseGrader):
             If there is no answer to grade, or if the case or the skill is not that of the attempt.
         """
         answer, item = answer_of(attempt, case, skill), item_of(attempt, place)
-        shared = self.overlap(answer, case, skill)
-        form, shown = self._form, Shown(case, skill, answer, item, shared)
+        form, is_shown = self._form, self.style != "impression"
+        shared = shared_with_skill(answer, skill, case, n=form.ngram) if is_shown else []
+        shown = Shown(case, skill, answer, item, shared)
         judged, replies, problems = await ask_until_read(
             self.agent,
             partial(form.prompt, shown),
@@ -394,7 +386,7 @@ class ComprehensionGrader(BaseGrader):
             partial(judge, form=form, shown=shown),
         )
         about = {**self.about(attempt, place, replies), "item": item}
-        if self.style != "impression":
+        if is_shown:
             about["overlap"] = overlap_record(shared, n=form.ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
         return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
