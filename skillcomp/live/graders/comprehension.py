@@ -81,22 +81,20 @@ def judge(text: str, form: GraderForm, shown: Shown) -> tuple[dict[str, Judged],
     result of the overlap check. If the overlap check failed, the reply must list the shared
     n-grams.
     """
-    item, answer, overlap = shown.item, shown.answer, shown.overlap
     parsed, problem = read_json(text, form.schema)
     if parsed is None:
         return {}, [problem]
-    checks = shown.case.checks
+    checks = {check.check_id: check for check in shown.case.checks}
+    rows, item, overlap = parsed.behavior_verdicts, shown.item, shown.overlap
     if isinstance(parsed, ReportReply):
-        dimension = dimension_of(shown.case)
-        kinds = {check.check_id: check.check_kind for check in checks}
-        own = parsed.verbatim_overlap_check
+        dimension, own = dimension_of(shown.case), parsed.verbatim_overlap_check
         problems = [] if str(parsed.case_id) == item else [f"case_id must be '{item}'."]
         if parsed.dimension != dimension:
             problems.append(f"dimension must be '{dimension}'.")
         problems += [
-            f"{row.id}: kind must be '{kinds[row.id]}'."
+            f"{row.id}: kind must be '{checks[row.id].check_kind}'."
             for row in parsed.behavior_verdicts
-            if row.kind != kinds.get(row.id, row.kind)
+            if row.id in checks and row.kind != checks[row.id].check_kind
         ]
         place = "verbatim_overlap_check: passed"
         if own.passed == bool(own.overlap_ngrams):
@@ -106,39 +104,35 @@ def judge(text: str, form: GraderForm, shown: Shown) -> tuple[dict[str, Judged],
             problems.append(f"{place} must be {must}.")
     else:
         problems = [] if parsed.item == item else [f"item must be '{item}'."]
-    count = Counter(row.id for row in parsed.behavior_verdicts)
-    expected = [check.check_id for check in checks]
-    if missing := [name for name in expected if not count[name]]:
+    count = Counter(row.id for row in rows)
+    if missing := [name for name in checks if not count[name]]:
         problems.append(f"RULE-9: no verdict for {shortened(missing, _MAX_SHOWN)}.")
-    if twice := [name for name in expected if count[name] > 1]:
+    if twice := [name for name in checks if count[name] > 1]:
         problems.append(f"RULE-1: more than one verdict for {shortened(twice, _MAX_SHOWN)}.")
     # Unknown ids are free text, so do not repeat them in the next prompt, which lists the problems.
-    if strange := sum(n for name, n in count.items() if name not in expected):
+    if strange := sum(n for name, n in count.items() if name not in checks):
         problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
     if problems:
         return {}, problems
-    passed = {row.id: row.verdict == "PASS" for row in parsed.behavior_verdicts}
     if isinstance(parsed, ImpressionReply):
-        return {check.check_id: Judged(passed[check.check_id]) for check in checks}, []
-    rows = {row.id: row for row in parsed.behavior_verdicts}
+        return {row.id: Judged(row.verdict == "PASS") for row in rows}, []
     dimension_passed = parsed.dimension_verdict == "PASS"
     judged = {}
-    for check in checks:
-        row = rows[check.check_id]
+    for row in parsed.behavior_verdicts:
         # a quote can contain HTML escapes, because the prompt shows the answer with such escapes
         quote = html.unescape(row.evidence_quote)
-        if normalise_quote(quote) not in normalise_quote(answer):
+        if normalise_quote(quote) not in normalise_quote(shown.answer):
             quote = row.evidence_quote
-        verdict = Judged(
-            passed[row.id],
+        passed = row.verdict == "PASS"
+        judged[row.id] = Judged(
+            passed,
             quote,
             row.rationale,
-            borderline=passed[row.id] and hedges(row.rationale, HEDGES_ON_PASS) is not None,
+            borderline=passed and hedges(row.rationale, HEDGES_ON_PASS) is not None,
             dimension_passed=dimension_passed,
         )
-        problems += _broken_rules(check, verdict, form, shown)
-        judged[row.id] = verdict
-    if dimension_passed != all(passed.values()):
+        problems += _broken_rules(checks[row.id], judged[row.id], form, shown)
+    if dimension_passed != all(verdict.passed for verdict in judged.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])
 

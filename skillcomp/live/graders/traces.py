@@ -100,9 +100,6 @@ def grade_trace(
         ``passed`` is None (unknown). If it exceeded the case's time limit, the check ``exit_code``
         fails, and checks of the answer are unknown.
     """
-    if not is_gradable(done):
-        why = f"no answer to grade ({done.status}): {done.error}"
-        return tuple(Checked(check, None, why) for check in _trace_checks(case))
     about = _TraceChecks(done, case, skill, files)
     return tuple(Checked(check, *about.result_of(check)) for check in _trace_checks(case))
 
@@ -138,6 +135,8 @@ class _TraceChecks:
 
     def result_of(self, check: Check) -> _Result:
         name = rule_name(check)
+        if not is_gradable(self.done):
+            return None, f"no answer to grade ({self.done.status}): {self.done.error}"
         if name in _OF_ANSWER and not self.ended:
             return None, "no answer"
         if name in _OF_TRACE and self.trace.kind == "text":
