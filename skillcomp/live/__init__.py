@@ -32,7 +32,7 @@ agents.cli: programs
     ``CliAgent``: ``claude -p``, ``codex exec`` or another command.
 
 graders.grader: what all graders share
-    ``LiveGrader``, ``BaseGrader``: the protocol, and a base class with defaults.
+    ``BaseGrader``: the base class, with defaults; ``LiveGrader`` is another name of it.
     ``Grading``: the result of grading one answer.
     ``GraderWarning``: a warning about a grader or its gradings.
     ``answer_of``, ``ask_until_read``, ``on_check``, ``verdicts_of``: steps of a grader.

@@ -34,6 +34,7 @@ from skillcomp.live.graders.grader import (
     GraderForm,
     Grading,
     ImpressionReply,
+    Judge,
     Judged,
     Place,
     ReplyForm,
@@ -247,7 +248,7 @@ def read_reply(
     shared = shared_with_skill(answer, skill, case, n=ngram)
     form = GraderForm(reply="report", ngram=ngram)
     judged, problems = judge(text, form, Shown(case, skill, answer, item, shared))
-    who = BaseGrader()
+    who = Judge()
     who.name, who.model, who.family, who.version = grader, model, family, version
     replies = (Reply(answer=text, model=model),)
     about = who.about(attempt, {"round": round, "item": item})
@@ -417,7 +418,7 @@ class Comparison:
     gives_away: str | None = None
 
 
-class PairwiseGrader(BaseGrader):
+class PairwiseGrader(Judge):
     """A model that chooses the better of two answers to a case, or declares a tie.
 
     The model sees the question and both answers, each delimited and escaped, but not the skill,

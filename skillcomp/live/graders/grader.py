@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, get_args
 
 import jinja2
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
@@ -430,25 +431,6 @@ class Grading:
     gives_away: str | None = None
 
 
-class Judge(Protocol):
-    """Identity of a judge, as a study records it.
-
-    Attributes
-    ----------
-    name, kind : str
-        Label of the judge in the frames, and its type (``llm``, ``rules``, ...).
-    model, family, version : str or None
-        The model, the family of the model, and the version of the judge's instructions. Changed
-        instructions have a new version.
-    """
-
-    name: str
-    kind: str
-    model: str | None
-    family: str | None
-    version: str | None
-
-
 class Place(TypedDict, total=False):
     """Position of a grading in the record of a study.
 
@@ -469,25 +451,24 @@ class Place(TypedDict, total=False):
     order: int
 
 
-class LiveGrader(Judge, Protocol):
-    """Protocol of a grader, which judges the checks of an attempt."""
-
-    async def grade(
-        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
-    ) -> Grading:
-        """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
-
-    async def aclose(self) -> None:
-        """Close the connections of the grader."""
-
-
 def agent_of(grader: Any) -> Agent | None:
     """Return the agent that a grader asks; None for a grader without an agent, as in a replay."""
     return getattr(grader, "agent", None)
 
 
-class BaseGrader:
-    """Base class of graders. It adds the grader's identity to verdicts and closes connections."""
+class Judge:
+    """Identity of a grader or comparator, as a study records it, and its connections.
+
+    Attributes
+    ----------
+    name, kind : str
+        Label of the judge in the frames, and its type (``llm``, ``rules``, ...).
+    model, family, version : str or None
+        The model, the family of the model, and the version of the judge's instructions. Changed
+        instructions have a new version.
+    agent : BaseAgent or None
+        The agent that the judge asks.
+    """
 
     name: str
     kind: str = "llm"
@@ -524,6 +505,19 @@ class BaseGrader:
             "order": 1,
             **place,
         }
+
+
+class BaseGrader(Judge, ABC):
+    """Base class of graders, which judge the checks of an attempt."""
+
+    @abstractmethod
+    async def grade(
+        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
+    ) -> Grading:
+        """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
+
+
+LiveGrader = BaseGrader  # an object with the same attributes and methods is accepted, too
 
 
 @dataclass(frozen=True)
