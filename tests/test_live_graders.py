@@ -356,7 +356,7 @@ def test_items_are_blind_shuffled_and_keep_their_place_when_a_study_grows():
 
 def test_grading_needs_an_answer_and_its_own_case_and_skill():
     with FakeAnthropic() as server:
-        with pytest.raises(GraderError, match="status 'refused' and nothing to grade"):
+        with pytest.raises(GraderError, match="status 'refused' and nothing to judge"):
             grade(server, attempt(None, status="refused"))
         with pytest.raises(GraderError, match="given were case 'tides/2'"):
             grade(server, case=CASE.model_copy(update={"case_id": "tides/2"}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import json
 import math
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ValidationError, model_validator
 
 from skillcomp.errors import error_text
 from skillcomp.io.event_streams import BEYOND, Outcome, whole_number
-from skillcomp.io.files import JsonObject, whole_text
+from skillcomp.io.files import JsonObject, digest, whole_text
 from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import Skill
@@ -409,4 +408,4 @@ def short_hash(*parts: str) -> str:
 
 def whole_hash(*parts: object) -> str:
     """Return the sha256 of some texts in hexadecimal; lone surrogates are hashed unchanged."""
-    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()
+    return digest("\0".join(map(str, parts)).encode("utf-8", "surrogatepass"))

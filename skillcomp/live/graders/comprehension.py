@@ -384,7 +384,7 @@ class ComprehensionGrader(BaseGrader):
         if is_shown:
             about["overlap"] = overlap_record(shared, n=form.ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
-        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
+        return Grading(verdicts, replies, problems, gives_condition_away(answer))
 
 
 def _require_version(grader: str, version: str | None, present: str) -> None:
@@ -491,7 +491,7 @@ class PairwiseGrader(Judge):
         GraderError
             If an answer is missing or belongs to another case.
         """
-        texts = [answer_of(attempt, case, done="compared") for attempt in (first, second)]
+        texts = [answer_of(attempt, case) for attempt in (first, second)]
         telltale = next(filter(None, map(gives_condition_away, texts)), None)
         reply, replies, problems = await COMPARATOR.ask(
             self.agent, item, question=case.prompt, first=texts[0], second=texts[1]
@@ -510,4 +510,4 @@ class PairwiseGrader(Judge):
                 winner_position=place,
                 rationale=reply.rationale,
             )
-        return Comparison(judgement, tuple(replies), tuple(problems), telltale)
+        return Comparison(judgement, replies, problems, telltale)

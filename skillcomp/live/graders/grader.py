@@ -146,8 +146,7 @@ _M = TypeVar("_M", bound=BaseModel)
 _R = TypeVar("_R", bound=ItemReply)
 
 
-@dataclass(frozen=True)
-class GraderPrompt:
+class GraderPrompt(NamedTuple):
     """A prompt in two parts; ``system`` is the same for all cases of a skill, but ``user`` is not.
 
     A custom prompt is entirely in ``user``, and its ``system`` is None.
@@ -249,7 +248,7 @@ class BlindPrompt(Generic[_R]):
 
     async def ask(
         self, agent: Agent, item: str, **data: str
-    ) -> tuple[_R | None, list[Reply], list[str]]:
+    ) -> tuple[_R | None, tuple[Reply, ...], tuple[str, ...]]:
         """Ask a model about an item; see `ask_until_read`."""
         prompt, read = partial(self.about, item=item, **data), partial(self.read, item=item)
         return await ask_until_read(agent, prompt, self.reply, read)
@@ -554,7 +553,7 @@ async def ask_until_read(
     read: Callable[[str], tuple[_T | None, list[str]]],
     usable: Collection[str] = ("ok", "truncated"),
     cell: Cell | None = None,
-) -> tuple[_T | None, list[Reply], list[str]]:
+) -> tuple[_T | None, tuple[Reply, ...], tuple[str, ...]]:
     """Ask a model; if its reply has problems, name them and ask again, at most twice.
 
     Parameters
@@ -578,21 +577,21 @@ async def ask_until_read(
     -------
     result
         Result of `read` for the last reply; None if that reply has a status outside `usable`.
-    list of Reply
+    tuple of Reply
         All replies, in the order in which they arrived.
-    list of str
+    tuple of str
         Problems of the last reply; empty if it has none or was not read.
     """
-    replies: list[Reply] = []
+    replies: tuple[Reply, ...] = ()
     result, problems = None, list[str]()
     while len(replies) <= ASKED_AGAIN and (problems or not replies):
         request = prompt(problems=problems)
         reply = await agent.ask(request.user, system=request.system, schema=schema, cell=cell)
-        replies.append(reply)
+        replies += (reply,)
         if reply.status not in usable:
-            return None, replies, []
+            return None, replies, ()
         result, problems = read(reply.answer or "")
-    return result, replies, problems
+    return result, replies, tuple(problems)
 
 
 def json_inside(text: str) -> Any:
@@ -684,9 +683,7 @@ def failure(reply: Reply) -> VerdictStatus:
     return "refused" if reply.status == "refused" else "error"
 
 
-def answer_of(
-    attempt: Attempt, case: Case, skill: Skill | None = None, *, done: str = "graded"
-) -> str:
+def answer_of(attempt: Attempt, case: Case, skill: Skill | None = None) -> str:
     """Return the answer of an attempt; raise if it is missing or belongs to another case.
 
     Parameters
@@ -697,8 +694,6 @@ def answer_of(
         The case by which the attempt is judged.
     skill : Skill, optional
         The skill of the case; without it, the skill is not checked.
-    done : str, default "graded"
-        Participle in the error message, such as "graded" or "compared".
 
     Returns
     -------
@@ -718,8 +713,8 @@ def answer_of(
         )
     if attempt.status != "ok" or attempt.answer is None:
         raise GraderError(
-            f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to "
-            f"{done.removesuffix('d')}; only answers with status 'ok' are {done}."
+            f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to judge; "
+            "only answers with status 'ok' are graded and compared."
         )
     slug = skill.slug if skill else attempt.skill
     if (case.case_id, slug) != (attempt.case_id, attempt.skill):

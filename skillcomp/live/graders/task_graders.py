@@ -226,7 +226,7 @@ class LlmRubric:
         reply, replies, problems = await RUBRIC.ask(
             self.agent, item, question=case.prompt, rubric=judge.rubric, answer=answer
         )
-        about: JsonObject = {"replies": tuple(replies), "problems": tuple(problems)}
+        about: JsonObject = {"replies": replies, "problems": problems}
         about["seconds"] = sum(reply.seconds or 0.0 for reply in replies)
         if reply is not None:
             passed = reply.score >= judge.pass_threshold

@@ -461,7 +461,7 @@ class TraceJudge(BaseGrader):
             judged[OVERALL] = Judged(reply.overall_pass, rationale=summary, score=score)
             write_file(folder, JUDGEMENT, reply.model_dump_json(by_alias=True, indent=2).encode())
         verdicts = verdicts_of(case, replies, judged, self.about(attempt, place, replies))
-        return Grading(verdicts, tuple(replies), tuple(problems))
+        return Grading(verdicts, replies, problems)
 
     def _read_reply(self, answer: str) -> tuple[TraceReply | None, list[str]]:
         is_own = self._schema is not None
