@@ -19,7 +19,7 @@ study_file: a study as a file
     ``read_study``: read ``study.yaml``.
 
 agents.agent: what every agent is
-    ``BaseAgent``: the base class, with defaults; ``Agent`` is another name of it.
+    ``BaseAgent``: the base class, with defaults.
     ``Cell``: the case, condition and repeat of an answer.
     ``Reply``: an answer and how it was made.
     ``family_of``: family of a model.
@@ -32,7 +32,7 @@ agents.cli: programs
     ``CliAgent``: ``claude -p``, ``codex exec`` or another command.
 
 graders.grader: what all graders share
-    ``BaseGrader``: the base class, with defaults; ``LiveGrader`` is another name of it.
+    ``BaseGrader``: the base class, with defaults.
     ``Grading``: the result of grading one answer.
     ``GraderWarning``: a warning about a grader or its gradings.
     ``answer_of``, ``ask_until_read``, ``on_check``, ``verdicts_of``: steps of a grader.

@@ -416,7 +416,7 @@ class _CaseAgent(BaseAgent):
         ]
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Send the prompt of a case, write the artefacts and return the reply; see `Agent.ask`."""
+        """Send the prompt of a case, write its artefacts and return the reply."""
         cell, skill = about.get("cell"), about.get("skill")
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]

@@ -188,7 +188,7 @@ class Reply(Outcome):
 
 
 class Asked(TypedDict, total=False):
-    """Keyword arguments of `Agent.ask`, as a type for agents that pass them on to another agent."""
+    """Keyword arguments of `BaseAgent.ask`, as a type for agents that pass them on."""
 
     skill: Skill | None
     system: str | None
@@ -277,7 +277,7 @@ class BaseAgent(ABC):
         """Close connections, if there are any; the agent can still be used afterwards."""
 
 
-Agent = BaseAgent  # an object with the same attributes and methods is accepted, too
+Agent = BaseAgent  # in types; an object with the same attributes and methods is accepted, too
 
 
 def attribute_of(agent: Agent, name: str) -> Any:

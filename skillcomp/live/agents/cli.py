@@ -301,7 +301,7 @@ class CliAgent(BaseAgent):
         schema: type[BaseModel] | None = None,
         cell: Cell | None = None,
     ) -> Reply:
-        """Return the reply to one prompt; see `Agent.ask`."""
+        """Return the reply to one prompt; see `BaseAgent.ask`."""
         is_installed = skill is not None and self._skill_in == "home"
         texts = [system, skill_block(skill) if skill and not is_installed else None, prompt]
         bounds = cell.bounds if cell and cell.bounds else Bounds()

@@ -297,7 +297,7 @@ class ServiceAgent(BaseAgent):
         """Read an answer; a malformed one may raise any error."""
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the reply to one prompt; see `Agent.ask`."""
+        """Return the reply to one prompt; see `BaseAgent.ask`."""
         skill = about.get("skill")
         texts = [about.get("system"), skill_block(skill) if skill else None]
         body = self._request_body(prompt, list(filter(None, texts)), about.get("schema"))

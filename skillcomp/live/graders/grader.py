@@ -516,7 +516,7 @@ class BaseGrader(Judge, ABC):
         """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
 
 
-LiveGrader = BaseGrader  # an object with the same attributes and methods is accepted, too
+LiveGrader = BaseGrader  # in types; an object with the same members is accepted, too
 
 
 @dataclass(frozen=True)
