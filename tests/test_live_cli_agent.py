@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from skillcomp.errors import AgentError
 from skillcomp.io.event_streams import read_trace
-from skillcomp.live import Agent, CliAgent
+from skillcomp.live import BaseAgent, CliAgent
 from skillcomp.pricing import Price
 from skillcomp.records import Skill
 
@@ -31,7 +31,7 @@ def test_the_prompt_comes_on_standard_input_and_the_answer_goes_to_standard_outp
     reply = ask(agent, "what; echo $HOME `id`?", system="be brief.")
     assert reply.answer == "BE BRIEF.\n\nWHAT; ECHO $HOME `ID`?"
     assert reply.status == "ok" and reply.trace is None and reply.triggered is None
-    assert isinstance(agent, Agent) and agent.name == "agent"
+    assert isinstance(agent, BaseAgent) and agent.name == "agent"
 
 
 def test_home_and_working_folder_are_its_own_and_empty_and_are_gone_afterwards(tmp_path):

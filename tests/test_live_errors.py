@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import anthropic
 import pytest
 from fake_anthropic import KEY, FakeAnthropic
 from live_study import AGENT, agent, ask, grader, make_store, rows, script
@@ -136,14 +134,8 @@ def test_a_key_that_a_server_echoes_is_redacted_wherever_it_stands(monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "sk-ant-own-0123456789")
     with FakeAnthropic(answer=lambda _: "Your key is sk-ant-own-0123456789.") as server:
         assert ask(agent(server.url)).answer == "Your key is [MY_API_KEY]."
-    monkeypatch.delenv("ANTHROPIC_API_KEY")
-
-    async def main(url):
-        async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url) as client:
-            return await sc.AnthropicAgent(AGENT, client=client).ask("Hello?")
-
     with FakeAnthropic(answer=lambda _: f"Your key is {KEY}.") as server:
-        assert asyncio.run(main(server.url)).answer == "Your key is [a key]."
+        assert ask(agent(server.url)).answer == "Your key is [ANTHROPIC_API_KEY]."
 
 
 class Silent(sc.live.BaseAgent):

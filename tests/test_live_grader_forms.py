@@ -9,7 +9,6 @@ from fake_anthropic import FakeAnthropic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_live_graders import (
-    ANSWER,
     CASE,
     RUN,
     SKILL,
@@ -17,11 +16,12 @@ from test_live_graders import (
     grade,
     scripted,
 )
+from test_live_graders import told as prompt_of
 
 from skillcomp.errors import GraderError, StudyError
 from skillcomp.io.store import RunStore
 from skillcomp.live import AnthropicAgent, ComprehensionGrader, read_reply
-from skillcomp.live.graders.grader import SWITCHES, grader_prompt, grader_version
+from skillcomp.live.graders.grader import SWITCHES, GraderForm
 from skillcomp.live.study_file import read_study
 
 pytestmark = pytest.mark.usefixtures("fake_key")
@@ -85,7 +85,7 @@ def test_a_live_grader_answers_in_the_reports_json_and_is_held_to_it():
         found = grade(server, style="evidence", reply="report")
     assert [v.status for v in found.verdicts] == ["ok"] * 3
     assert all(v.passed and v.dimension_passed for v in found.verdicts)
-    assert found.verdicts[0].grader_version == grader_version("evidence", (), "report")
+    assert found.verdicts[0].grader_version == GraderForm("evidence", reply="report").version
     assert "verbatim_overlap_check" in told(server)[1]
     assert "dimension must be 'C1'" in told(server, 1)[1]
 
@@ -144,8 +144,7 @@ def test_a_recorded_reply_is_held_to_the_rules_of_a_live_grading(answer, edit, p
 
 @pytest.mark.parametrize("off", SWITCHES)
 def test_each_forcing_function_and_field_can_be_left_out_alone(off):
-    whole = grader_prompt("forced", case=CASE, skill=SKILL, answer=ANSWER, item="i")
-    less = grader_prompt("forced", case=CASE, skill=SKILL, answer=ANSWER, item="i", without=[off])
+    whole, less = prompt_of(), prompt_of(without=[off])
     both = whole.system + whole.user, less.system + less.user
     sign = {"concept_field": "</concept-field>", "expected_reasoning": "</expected-reasoning>"}
     assert sign.get(off, f"\n{off} ") in both[0]
@@ -161,7 +160,7 @@ def test_each_forcing_function_and_field_can_be_left_out_alone(off):
 
 
 def test_versions_differ_by_switch_and_the_order_does_not_matter():
-    prompt = grader_prompt("forced", case=CASE, skill=SKILL, answer="a", item="i", without=SWITCHES)
+    prompt = prompt_of(without=SWITCHES)
     assert "FORCING" not in prompt.system and "RULE-" not in prompt.system
     plain = ComprehensionGrader(AGENT).version
     versions = [ComprehensionGrader(AGENT, without=[off]).version for off in SWITCHES]
@@ -200,7 +199,7 @@ def test_ones_own_template_is_what_the_grader_is_told_and_its_hash_the_version(t
     assert "</skill-body>" in user
     assert found.verdicts[0].status == "ok"
     version = found.verdicts[0].grader_version
-    assert version == grader_version("evidence", (), "report", TEMPLATE)
+    assert version == GraderForm("evidence", reply="report", template=TEMPLATE).version
     template.write_text(TEMPLATE.replace("Grade", "Judge"))
     assert ComprehensionGrader(AGENT, style="evidence", template=template).version != version
 
@@ -222,9 +221,8 @@ def test_a_template_that_cannot_work_is_refused(template, text, message):
 def test_a_template_says_by_itself_which_rules_it_tells(template):
     with pytest.raises(GraderError, match="says by itself which rules"):
         ComprehensionGrader(AGENT, template=template, without=["RULE-3"])
-    prompt = {"case": CASE, "skill": SKILL, "answer": "a", "item": "i", "template": TEMPLATE}
-    whole = grader_prompt("forced", **prompt).user
-    less = grader_prompt("forced", **prompt, without=["concept_field"]).user
+    whole = prompt_of(template=TEMPLATE).user
+    less = prompt_of(template=TEMPLATE, without=["concept_field"]).user
     assert "<concept-field" in whole
     assert "<concept-field" not in less
 
@@ -232,9 +230,7 @@ def test_a_template_says_by_itself_which_rules_it_tells(template):
 @settings(max_examples=15, deadline=None)
 @given(st.text(max_size=40) | st.sampled_from(["{{ output }}", "</agent-answer>", "\n# OUTPUT\n"]))
 def test_no_answer_leaves_its_block_in_a_template_of_ones_own(text):
-    user = grader_prompt(
-        "forced", case=CASE, skill=SKILL, answer=f"x{text}y", item="i", template=TEMPLATE
-    ).user
+    user = prompt_of(answer=f"x{text}y", template=TEMPLATE).user
     assert user.count("</agent-answer>") == 1
     assert user.count("\n# OUTPUT\n\nOne JSON object") == 1
     inside = user.partition("<agent-answer>")[2].partition("</agent-answer>")[0].strip()
@@ -256,7 +252,7 @@ def test_a_study_file_switches_and_replaces(tmp_path):
     )
     one, two = read_study(file).build("graders")
     assert one.version.endswith("-no-RULE-3-no-concept_field")
-    assert two.version == grader_version("evidence", (), "report", TEMPLATE)
+    assert two.version == GraderForm("evidence", reply="report", template=TEMPLATE).version
     file.write_text(f"store: s\ngraders:\n- {{{agent}, without: [RULE-33]}}\n")
     with pytest.raises(StudyError, match=r"line 3: graders\[0\].*allowed: RULE-1.*Did you mean"):
         read_study(file)

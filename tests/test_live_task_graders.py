@@ -89,13 +89,19 @@ def verdicts(graders, path, task, answers):
     """Return the verdicts on answers to a task, judged at the same time."""
     case = case_of(path, task)
 
+    async def verdict_of(grader, answer):
+        if isinstance(grader, sc.SuiteGrader):
+            return (await grader.grade(attempt(task, answer), case, SKILL)).verdicts[0]
+        about = {"attempt_id": attempt(task, answer).attempt_id, "grader": "judge", "order": 1}
+        judgement = await grader.judge(case, case.checks[0], answer, "item")
+        return sc.live.on_check(case.checks[0], 0, about, **judgement.outcome())
+
     async def judged():
         rows = zip(graders, answers, strict=True)
-        done = await asyncio.gather(
-            *(grader.grade(attempt(task, answer), case, SKILL) for grader, answer in rows)
-        )
-        await graders[0].aclose()
-        return [grading.verdicts[0] for grading in done]
+        done = await asyncio.gather(*(verdict_of(*row) for row in rows))
+        if agent := getattr(graders[0], "agent", None):
+            await agent.aclose()
+        return done
 
     return asyncio.run(judged())
 
@@ -115,7 +121,7 @@ def test_contains_passes_exactly_if_all_occur_and_scores_the_share(expected, ans
     assert whole.score is not None and (whole.passed or whole.reason)
 
 
-def test_contains_is_a_grader_that_says_what_is_missing(suite):
+def test_contains_says_what_is_missing(suite):
     found = verdict(sc.live.Contains(), suite, "words", "the WATER rises")
     assert (found.passed, found.score, found.status) == (False, 0.5, "ok")
     assert found.rationale == "missing: 'LINE'" and found.check_id == "contains"
@@ -128,7 +134,7 @@ def test_without_a_sandbox_nothing_is_run_unless_answers_are_trusted(suite, monk
     monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: "bubblewrap is not installed")
     with pytest.raises(GraderError, match=r"bubblewrap is not installed\. Install .*--trust-ans"):
         sc.live.Pytest(suite)
-    assert str(sc.live.Pytest(suite, trust=True).version).endswith("-trusted")
+    assert sc.live.Pytest(suite, trust=True).trusted
 
 
 def test_the_probe_believes_no_program_that_does_not_work(monkeypatch, tmp_path):

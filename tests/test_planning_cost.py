@@ -12,8 +12,8 @@ from skillcomp.live.agents.agent import skill_block
 from skillcomp.live.graders.grader import (
     RUBRIC,
     STYLES,
-    grader_prompt,
-    reply_schema,
+    GraderForm,
+    Shown,
 )
 from skillcomp.planning import cost_estimate, cost_total
 from skillcomp.planning.cost import (
@@ -181,18 +181,18 @@ def test_what_cannot_be_planned_is_named(options, message):
 @pytest.mark.parametrize("style", STYLES)
 def test_the_frames_of_graders_agree_with_their_templates(pilot, style):
     frame = frame_of_grader(SimpleNamespace(style=style))
-    answer = "word " * 180
+    form, answer = GraderForm(style), "word " * 180
     for suite in pilot.suites.values():
         skill = pilot.skills[suite.skill]
         real, planned = 0, 0.0
         for case in suite.cases:
-            prompt = grader_prompt(style, case=case, skill=skill, answer=answer, item="abcdef12")
+            prompt = form.prompt(Shown(case, skill, answer, "abcdef12"))
             real += len(prompt.system) + len(prompt.user)
             planned += frame.system + frame.case + len(case.checks) * frame.check + len(answer)
             planned += len(case_data(case, skill, frame))
             planned += len(skill.body) if frame.sees_skill else 0
         # the schema goes over the wire beside the prompt
-        real += len(suite.cases) * len(str(reply_schema(style).model_json_schema()))
+        real += len(suite.cases) * len(str(form.schema.model_json_schema()))
         assert planned == pytest.approx(real, rel=0.03)
 
 

@@ -19,7 +19,7 @@ study_file: a study as a file
     ``read_study``: read ``study.yaml``.
 
 agents.agent: what every agent is
-    ``Agent``, ``BaseAgent``: the protocol, and a base class with defaults.
+    ``BaseAgent``: the base class, with defaults.
     ``Cell``: the case, condition and repeat of an answer.
     ``Reply``: an answer and how it was made.
     ``family_of``: family of a model.
@@ -32,7 +32,7 @@ agents.cli: programs
     ``CliAgent``: ``claude -p``, ``codex exec`` or another command.
 
 graders.grader: what all graders share
-    ``LiveGrader``, ``BaseGrader``: the protocol, and a base class with defaults.
+    ``BaseGrader``: the base class, with defaults.
     ``Grading``: the result of grading one answer.
     ``GraderWarning``: a warning about a grader or its gradings.
     ``answer_of``, ``ask_until_read``, ``on_check``, ``verdicts_of``: steps of a grader.

@@ -1,4 +1,3 @@
-from .agents.agent import Agent as Agent
 from .agents.agent import BaseAgent as BaseAgent
 from .agents.agent import Cell as Cell
 from .agents.agent import Reply as Reply
@@ -13,7 +12,6 @@ from .graders.gold_answers import GoldAnswer as GoldAnswer
 from .graders.grader import BaseGrader as BaseGrader
 from .graders.grader import GraderWarning as GraderWarning
 from .graders.grader import Grading as Grading
-from .graders.grader import LiveGrader as LiveGrader
 from .graders.grader import answer_of as answer_of
 from .graders.grader import ask_until_read as ask_until_read
 from .graders.grader import on_check as on_check

@@ -469,7 +469,7 @@ class Recorder(BaseAgent):
         self._replies = list(engine.replies.get(job.key, ()))
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the next stored reply or, if none is left, ask the agent; see `Agent.ask`."""
+        """Return the next stored reply or, if none is left, ask the agent; see `BaseAgent.ask`."""
         if self._replies:
             return self._replies.pop(0)
 

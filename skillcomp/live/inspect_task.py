@@ -77,7 +77,7 @@ def inspect_task(
         The text of a placebo, or the older SKILL.md.
     neighbours : path, Skill or sequence of them, optional
         For a suite of triggers: further skills that are offered under every condition.
-    grader : str or LiveGrader, default "forced"
+    grader : str or BaseGrader, default "forced"
         A grader, or the style of a `ComprehensionGrader` that asks the model with the role
         ``grader``. Without a grader of your own, task suites get the judges of a `SuiteGrader`.
     trust : bool, default False

@@ -87,7 +87,7 @@ def probe(
     store : RunStore
         The study. The result is also added to its table ``probe``, which the page of a report
         shows and `skillcomp.frames.probes` reads.
-    graders : sequence of LiveGrader
+    graders : sequence of BaseGrader
         Graders that ask a model, to test all other checks as well. This costs up to five gradings
         per case and grader.
     concurrency : int, default 4

@@ -435,7 +435,7 @@ def grade(
     ----------
     store : RunStore
         The study. No other process may write to it during the grading.
-    graders : sequence of LiveGrader
+    graders : sequence of BaseGrader
         The graders, which work one after the other.
     round : int, default 1
         Number of the grading round; with 2 or more, answers are graded again.

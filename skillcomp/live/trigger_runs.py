@@ -53,6 +53,7 @@ from skillcomp.io.trigger_suites import (
 )
 from skillcomp.live.agents.agent import (
     Asked,
+    BaseAgent,
     Bounds,
     Reply,
     first_fault,
@@ -397,7 +398,7 @@ def case_folder(run: Path, skill: str, case_id: str) -> Path:
     return folder_below(run, "work", skill, case_id.partition("/")[2], error=StoreError)
 
 
-class _CaseAgent:
+class _CaseAgent(BaseAgent):
     """An agent that runs a program within the limits of each case and keeps the program's files."""
 
     takes_files = installs_folders = True
@@ -413,7 +414,7 @@ class _CaseAgent:
         self._beside = [installed_skill(store, slug) for slug in plan.neighbours]
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Send the prompt of a case, write the artefacts and return the reply; see `Agent.ask`."""
+        """Send the prompt of a case, write its artefacts and return the reply."""
         cell, skill = about.get("cell"), about.get("skill")
         assert cell is not None and skill is not None
         case = self._cases[cell.case_id]

@@ -1,23 +1,22 @@
-"""The protocol of an agent, its replies, and functions that make text safe to store and send."""
+"""The base class of agents, their replies, and functions that make text safe to store and send."""
 
 from __future__ import annotations
 
-import hashlib
 import html
 import json
 import math
 import re
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypedDict, runtime_checkable
+from typing import Any, Literal, NamedTuple, TypedDict
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError, model_validator
 
 from skillcomp.errors import error_text
 from skillcomp.io.event_streams import BEYOND, Outcome, whole_number
-from skillcomp.io.files import JsonObject, whole_text
+from skillcomp.io.files import JsonObject, digest, whole_text
 from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import Skill
@@ -189,7 +188,7 @@ class Reply(Outcome):
 
 
 class Asked(TypedDict, total=False):
-    """Keyword arguments of `Agent.ask`, as a type for agents that pass them on to another agent."""
+    """Keyword arguments of `BaseAgent.ask`, as a type for agents that pass them on."""
 
     skill: Skill | None
     system: str | None
@@ -197,67 +196,21 @@ class Asked(TypedDict, total=False):
     cell: Cell | None
 
 
-@runtime_checkable
-class Agent(Protocol):
-    """Protocol of an agent: a model, a program on the command line, or a recording.
+class BaseAgent(ABC):
+    """Base class of agents: a model, a program on the command line, or a recording.
+
+    Every attribute has a default, and a subclass defines `ask`.
 
     Attributes
     ----------
     name : str
-        Label of the agent in the frames.
+        Label of the agent in the frames; by default the name of the class.
     model : str or None
         The requested model.
     family : str or None
         Family of the model, as `family_of` returns it.
     settings : str
         All other settings that affect the answer, as JSON with sorted keys.
-    """
-
-    name: str
-    model: str | None
-    family: str | None
-    settings: str
-
-    @abstractmethod
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        skill: Skill | None = None,
-        system: str | None = None,
-        schema: type[BaseModel] | None = None,
-        cell: Cell | None = None,
-    ) -> Reply:
-        """Return the reply to one prompt; if the service fails, the status of the reply shows it.
-
-        Parameters
-        ----------
-        prompt : str
-            The user's message.
-        skill : Skill, optional
-            The skill to load; None for a baseline.
-        system : str, optional
-            Instructions that many prompts share; some agents have them cached.
-        schema : type of pydantic.BaseModel, optional
-            The shape that the answer must have. The reply holds the answer as text; the caller
-            validates it.
-        cell : Cell, optional
-            Case, condition and repeat of the answer, with the files and bounds of the case.
-        """
-
-    async def aclose(self) -> None:
-        """Close connections; the agent can still be used afterwards."""
-
-
-class BaseAgent(Agent):
-    """Base class of agents: every attribute has a default, and a subclass defines `ask`.
-
-    Attributes
-    ----------
-    name : str
-        Label of the agent in the frames; by default the name of the class.
-    model, family, settings
-        The attributes of `Agent`. By default, model and family are None and there are no settings.
     prices : sequence of Price
         Prices to use instead of the list prices.
     reports_cost : bool
@@ -293,8 +246,38 @@ class BaseAgent(Agent):
         super().__init_subclass__(**options)
         cls.name = cls.name or cls.__name__
 
-    async def aclose(self) -> None:
-        """Close connections; by default there are none to close."""
+    @abstractmethod
+    async def ask(
+        self,
+        prompt: str,
+        *,
+        skill: Skill | None = None,
+        system: str | None = None,
+        schema: type[BaseModel] | None = None,
+        cell: Cell | None = None,
+    ) -> Reply:
+        """Return the reply to one prompt; if the service fails, the status of the reply shows it.
+
+        Parameters
+        ----------
+        prompt : str
+            The user's message.
+        skill : Skill, optional
+            The skill to load; None for a baseline.
+        system : str, optional
+            Instructions that many prompts share; some agents have them cached.
+        schema : type of pydantic.BaseModel, optional
+            The shape that the answer must have. The reply holds the answer as text; the caller
+            validates it.
+        cell : Cell, optional
+            Case, condition and repeat of the answer, with the files and bounds of the case.
+        """
+
+    async def aclose(self) -> None:  # noqa: B027 (most agents have nothing to close)
+        """Close connections, if there are any; the agent can still be used afterwards."""
+
+
+Agent = BaseAgent  # in types; an object with the same attributes and methods is accepted, too
 
 
 def attribute_of(agent: Agent, name: str) -> Any:
@@ -425,4 +408,4 @@ def short_hash(*parts: str) -> str:
 
 def whole_hash(*parts: object) -> str:
     """Return the sha256 of some texts in hexadecimal; lone surrogates are hashed unchanged."""
-    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()
+    return digest("\0".join(map(str, parts)).encode("utf-8", "surrogatepass"))

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shlex
 import shutil
 import warnings
 from collections.abc import Mapping, Sequence
@@ -93,7 +92,6 @@ _CODEX = _ProgramFacts(
 )
 _KNOWN = {"claude": _CLAUDE, "codex": _CODEX}
 _OTHER = _ProgramFacts((*_CLAUDE.passed, *_CODEX.passed))
-_SECRET_FLAG = re.compile(r"key|token|secret|passw|credential|authorization", re.IGNORECASE)
 _KEY_LIKE = re.compile(
     r"\bsk-[\w-]{8,}|(?<=Bearer )\S{8,}|\b(?:gh[opsu]|github_pat|hf|glpat|xox[abps])[-_][\w-]{16,}"
     r"|\bAKIA[A-Z0-9]{12,}|\bAIza[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+"
@@ -267,11 +265,11 @@ class CliAgent(BaseAgent):
         **options
             Further parameters of `CliAgent`.
         """
-        command = shlex.split(
+        command = _command_of(
             "claude -p --output-format stream-json --verbose"
-            " --setting-sources user --strict-mcp-config --no-session-persistence"
+            " --setting-sources user --strict-mcp-config --no-session-persistence",
+            model,
         )
-        command += ["--model", model] if model else []
         return cls([*command, *extra], model=model, **options)
 
     @classmethod
@@ -289,10 +287,9 @@ class CliAgent(BaseAgent):
         **options
             Further parameters of `CliAgent`.
         """
-        command = shlex.split(
-            "codex exec --json --ephemeral --skip-git-repo-check --sandbox read-only"
+        command = _command_of(
+            "codex exec --json --ephemeral --skip-git-repo-check --sandbox read-only", model
         )
-        command += ["--model", model] if model else []
         return cls([*command, *extra, "-"], model=model, **options)
 
     async def ask(
@@ -304,7 +301,7 @@ class CliAgent(BaseAgent):
         schema: type[BaseModel] | None = None,
         cell: Cell | None = None,
     ) -> Reply:
-        """Return the reply to one prompt; see `Agent.ask`."""
+        """Return the reply to one prompt; see `BaseAgent.ask`."""
         is_installed = skill is not None and self._skill_in == "home"
         texts = [system, skill_block(skill) if skill and not is_installed else None, prompt]
         bounds = cell.bounds if cell and cell.bounds else Bounds()
@@ -374,10 +371,9 @@ class CliAgent(BaseAgent):
 
         A default host is returned, too, if the user named it by ``base_url``.
         """
-        if self._known is not _OTHER:
-            return host_of(self._base_url, self._known.host) or host_of(own_url, "")
-        hosts = (host_of(os.environ.get(of.url), of.host) for of in _KNOWN.values())
-        return ", ".join(dict.fromkeys(filter(None, hosts))) or None
+        known = _KNOWN.values() if self._known is _OTHER else [self._known]
+        hosts = (host_of(own_url or os.environ.get(of.url), of.host) for of in known)
+        return ", ".join(dict.fromkeys(filter(None, hosts))) or host_of(own_url, "")
 
     def _codex_settings(self, folder: Path) -> list[str]:
         """Return options of codex: what its commands may write and see, and its endpoint."""
@@ -484,6 +480,10 @@ class CliAgent(BaseAgent):
         )
 
 
+def _command_of(program: str, model: str | None) -> list[str]:
+    return [*program.split(), *(["--model", model] if model else [])]
+
+
 def _toml_lines(settings: Mapping[str, Any]) -> list[str]:
     # the JSON of these values is valid TOML
     return [f"{name}={json.dumps(value)}" for name, value in settings.items()]
@@ -518,8 +518,7 @@ def _secrets_in(arguments: Sequence[str]) -> dict[str, str]:
 
 def _is_secret_flag(name: str) -> bool:
     """Return whether an option has a secret; that of a session is rather its name."""
-    ordinary = "session" in name.lower()
-    return bool(_SECRET_FLAG.search(name)) or (not ordinary and is_secret_name(name.lstrip("-")))
+    return is_secret_name(name.lower().replace("session", "").lstrip("-"))
 
 
 def _was_loaded(trace: Trace, skill: Skill, prompt: str) -> bool:

@@ -22,6 +22,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache, partial
 from html import unescape
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, get_args
 from weakref import WeakKeyDictionary
 
@@ -227,6 +228,7 @@ class ServiceAgent(BaseAgent):
     _sdk_name: str
     _default_host: str  # The host of the endpoint if neither user nor environment names another.
     _url_variable: str  # The environment variable that can name another endpoint.
+    _resource: str  # The part of the client that creates an answer.
     _parts: str  # The field of an answer that lists its parts.
     reports_cost = False
     _key_placeholder = "a key"  # The text that replaces the key of a client.
@@ -237,7 +239,6 @@ class ServiceAgent(BaseAgent):
         name: str | None,
         timeout: float,
         max_retries: int,
-        client: Any,
         prices: Sequence[Price],
         base_url: str | None,
     ) -> None:
@@ -246,17 +247,14 @@ class ServiceAgent(BaseAgent):
         self.family = family_of(model)
         self.prices = tuple(prices)
         self._sdk_options = {"timeout": timeout, "max_retries": max_retries}
-        self._own_client = client
         # read the environment only once: the recorded endpoint must be the one that calls go to
         self._base_url = base_url or os.environ.get(self._url_variable) or None
-        used = self._base_url if client is None else getattr(client, "base_url", None)
-        self._host = host_of(used, self._default_host)
+        self._host = host_of(self._base_url, self._default_host)
         self._endpoint = self._host or host_of(base_url, "")
         # a connection pool belongs to the event loop that first used it, so each loop has its own
         # client
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-        hide({"base_url": str(used or "")})
-        self._hide_keys(client)
+        hide({"base_url": self._base_url})
         # The name is a part of the ids of answers, which must be the same when a study resumes.
         self.name = redact(name or model)
 
@@ -266,16 +264,20 @@ class ServiceAgent(BaseAgent):
 
     def client(self) -> Any:
         """Return the client of the SDK for the running event loop."""
-        if self._own_client is not None:
-            return self._own_client
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = self._make_client()
-            self._hide_keys(self._clients[loop])
+            self._clients[loop] = client = self._make_client()
+            # its keys may come from a profile of the user
+            keys = {
+                self._key_placeholder: client.api_key,
+                "a token": getattr(client, "auth_token", None),
+                **(getattr(client, "_custom_headers", None) or {}),
+            }
+            hide({name: key for name, key in keys.items() if isinstance(key, str)})
         return self._clients[loop]
 
     async def aclose(self) -> None:
-        """Close the client of the running event loop; a client that the user passed stays open."""
+        """Close the client of the running event loop."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await client.close()
@@ -291,32 +293,19 @@ class ServiceAgent(BaseAgent):
         """Return the body of a call; `texts` (instructions and skill) come before the prompt."""
 
     @abstractmethod
-    def _resource(self) -> Any:
-        """Return the part of the client that creates an answer."""
-
-    @abstractmethod
     def _read(self, message: Any) -> _Answer:
         """Read an answer; a malformed one may raise any error."""
 
     async def ask(self, prompt: str, **about: Unpack[Asked]) -> Reply:
-        """Return the reply to one prompt; see `Agent.ask`."""
+        """Return the reply to one prompt; see `BaseAgent.ask`."""
         skill = about.get("skill")
         texts = [about.get("system"), skill_block(skill) if skill else None]
         body = self._request_body(prompt, list(filter(None, texts)), about.get("schema"))
         return await self._send_body(body)
 
-    def _hide_keys(self, client: Any) -> None:
-        """Report the keys of a client as secrets; they may come from a profile of the user."""
-        keys = {
-            self._key_placeholder: getattr(client, "api_key", None),
-            "a token": getattr(client, "auth_token", None),
-            **(getattr(client, "_custom_headers", None) or {}),
-        }
-        hide({name: key for name, key in keys.items() if isinstance(key, str)})
-
     async def _send_body(self, body: JsonObject) -> Reply:
         """Make one call through the SDK and return the reply, even if the call fails."""
-        create = self._resource().with_raw_response.create
+        create = attrgetter(self._resource)(self.client()).with_raw_response.create
         if stop := interruption():
             stop.check()  # the user may have pressed Ctrl-C while CacheGate made the call wait
         begun = time.monotonic()
@@ -408,8 +397,6 @@ class AnthropicAgent(ServiceAgent):
     base_url : str, optional
         Another endpoint; by default the environment variable ``ANTHROPIC_BASE_URL``. Its host is
         recorded in the settings of the agent.
-    client : anthropic.AsyncAnthropic, optional
-        A client to use instead of a new one, with its own time limit and number of retries.
     prices : sequence of Price, optional
         Prices to use instead of the list prices.
 
@@ -428,7 +415,7 @@ class AnthropicAgent(ServiceAgent):
 
     _extra, _sdk_name = "live", "anthropic"
     _default_host, _url_variable = "api.anthropic.com", "ANTHROPIC_BASE_URL"
-    _parts = "content"
+    _resource, _parts = "messages", "content"
 
     def __init__(
         self,
@@ -443,7 +430,6 @@ class AnthropicAgent(ServiceAgent):
         timeout: float = 600.0,
         max_retries: NonNegativeInt = MAX_RETRIES,
         base_url: str | None = None,
-        client: anthropic.AsyncAnthropic | None = None,
         prices: Sequence[Price] = (),
     ) -> None:
         thinking = {"type": thinking} if isinstance(thinking, str) else thinking
@@ -454,9 +440,7 @@ class AnthropicAgent(ServiceAgent):
         ):
             if value is not None:
                 require_known(f"AnthropicAgent: {option}: found", value, allowed, AgentError)
-        if client is not None:
-            client = client.with_middleware(_end_long_retries)
-        super().__init__(model, name, timeout, max_retries, client, prices, base_url)
+        super().__init__(model, name, timeout, max_retries, prices, base_url)
         self._effort, self._thinking, self._max_tokens = effort, thinking, max_tokens
         self._cache = {"type": "ephemeral", "ttl": cache_ttl} if cache else None
         self._gate = CacheGate(_SECONDS[cache_ttl])
@@ -499,9 +483,6 @@ class AnthropicAgent(ServiceAgent):
         # the SDK notices missing credentials only when it builds the headers of a call
         if isinstance(error, TypeError) and not any(map(os.environ.get, _CREDENTIALS)):
             raise self._no_key_error(error) from None
-
-    def _resource(self) -> Any:
-        return self.client().messages
 
     def _request_body(
         self, prompt: str, texts: list[str], schema: type[BaseModel] | None
@@ -609,8 +590,6 @@ class OpenAIAgent(ServiceAgent):
         Time limit of one try in seconds, passed to the SDK.
     max_retries : int, default 5
         Largest number of tries after the first one, passed to the SDK.
-    client : openai.AsyncOpenAI, optional
-        A client to use instead of a new one, with its own time limit and number of retries.
     prices : sequence of Price, optional
         Prices of the model; without them the cost is unknown.
 
@@ -622,7 +601,7 @@ class OpenAIAgent(ServiceAgent):
 
     _extra = _sdk_name = "openai"
     _default_host, _url_variable = "api.openai.com", "OPENAI_BASE_URL"
-    _parts = "choices"
+    _resource, _parts = "chat.completions", "choices"
 
     def __init__(
         self,
@@ -638,15 +617,13 @@ class OpenAIAgent(ServiceAgent):
         options: JsonObject | None = None,
         timeout: float = 600.0,
         max_retries: NonNegativeInt = MAX_RETRIES,
-        client: AsyncOpenAI | None = None,
         prices: Sequence[Price] = (),
     ) -> None:
         require_known("OpenAIAgent: json_mode is", json_mode, get_args(JsonMode), AgentError)
-        super().__init__(model, name, timeout, max_retries, client, prices, base_url)
+        super().__init__(model, name, timeout, max_retries, prices, base_url)
         self._key_env, self._needs_key = key_env, not base_url
-        if client is None:
-            # the user chose the name of the variable, which need not be that of a secret
-            self._key_placeholder = f"{key_env}, a key"
+        # the user chose the name of the variable, which need not be that of a secret
+        self._key_placeholder = f"{key_env}, a key"
         headers = (options or {}).get("extra_headers") or {}
         hide({name: str(text) for name, text in dict(headers).items()})
         self._fixed: JsonObject = {limit_name: max_tokens, **(options or {})}
@@ -681,9 +658,6 @@ class OpenAIAgent(ServiceAgent):
         elif schema is not None and self._json_mode == "object":
             body["response_format"] = {"type": "json_object"}
         return body
-
-    def _resource(self) -> Any:
-        return self.client().chat.completions
 
     def _read(self, message: ChatCompletion) -> _Answer:
         if not message.choices:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-from skillcomp.errors import GraderError, plural, require_whole, shortened
+from skillcomp.errors import GraderError, plural, shortened
 from skillcomp.grading_rules import (
     HEDGES_ON_FAIL,
     HEDGES_ON_PASS,
@@ -30,26 +30,24 @@ from skillcomp.io.files import decode, read_own
 from skillcomp.live.agents.agent import Agent, Reply
 from skillcomp.live.graders.grader import (
     COMPARATOR,
-    RULES,
     BaseGrader,
+    GraderForm,
     Grading,
     ImpressionReply,
+    Judge,
     Judged,
     Place,
     ReplyForm,
     ReportReply,
+    Shown,
     Style,
     Without,
     answer_of,
     ask_until_read,
     dimension_of,
-    grader_prompt,
-    grader_version,
     item_of,
     read_json,
     read_template,
-    reply_schema,
-    switched_off,
     verdicts_of,
 )
 from skillcomp.records import Attempt, Case, Check, PairwiseJudgement, Skill
@@ -76,17 +74,7 @@ _CITING = re.compile(
 )
 
 
-def judge(
-    text: str,
-    *,
-    style: Style,
-    case: Case,
-    item: str,
-    answer: str,
-    overlap: Sequence[str] | None = (),
-    reply: ReplyForm = "plain",
-    without: Sequence[str] = (),
-) -> tuple[dict[str, Judged], list[str]]:
+def judge(text: str, form: GraderForm, shown: Shown) -> tuple[dict[str, Judged], list[str]]:
     """Return the verdicts in a reply by check_id, and the problems of the reply.
 
     If the reply has a problem, no verdicts are returned. A reply in the JSON format of the
@@ -94,21 +82,20 @@ def judge(
     result of the overlap check. If the overlap check failed, the reply must list the shared
     n-grams.
     """
-    parsed, problem = read_json(text, reply_schema(style, reply))
+    parsed, problem = read_json(text, form.schema)
     if parsed is None:
         return {}, [problem]
-    checks = case.checks
+    checks = {check.check_id: check for check in shown.case.checks}
+    rows, item, overlap = parsed.behavior_verdicts, shown.item, shown.overlap
     if isinstance(parsed, ReportReply):
-        dimension = dimension_of(case)
-        kinds = {check.check_id: check.check_kind for check in checks}
-        own = parsed.verbatim_overlap_check
+        dimension, own = dimension_of(shown.case), parsed.verbatim_overlap_check
         problems = [] if str(parsed.case_id) == item else [f"case_id must be '{item}'."]
         if parsed.dimension != dimension:
             problems.append(f"dimension must be '{dimension}'.")
         problems += [
-            f"{row.id}: kind must be '{kinds[row.id]}'."
+            f"{row.id}: kind must be '{checks[row.id].check_kind}'."
             for row in parsed.behavior_verdicts
-            if row.kind != kinds.get(row.id, row.kind)
+            if row.id in checks and row.kind != checks[row.id].check_kind
         ]
         place = "verbatim_overlap_check: passed"
         if own.passed == bool(own.overlap_ngrams):
@@ -118,51 +105,41 @@ def judge(
             problems.append(f"{place} must be {must}.")
     else:
         problems = [] if parsed.item == item else [f"item must be '{item}'."]
-    count = Counter(row.id for row in parsed.behavior_verdicts)
-    expected = [check.check_id for check in checks]
-    if missing := [name for name in expected if not count[name]]:
+    count = Counter(row.id for row in rows)
+    if missing := [name for name in checks if not count[name]]:
         problems.append(f"RULE-9: no verdict for {shortened(missing, _MAX_SHOWN)}.")
-    if twice := [name for name in expected if count[name] > 1]:
+    if twice := [name for name in checks if count[name] > 1]:
         problems.append(f"RULE-1: more than one verdict for {shortened(twice, _MAX_SHOWN)}.")
     # Unknown ids are free text, so do not repeat them in the next prompt, which lists the problems.
-    if strange := sum(n for name, n in count.items() if name not in expected):
+    if strange := sum(n for name, n in count.items() if name not in checks):
         problems.append(f"RULE-1: {plural(strange, 'verdict')} with an id that is not in the list.")
     if problems:
         return {}, problems
-    passed = {row.id: row.verdict == "PASS" for row in parsed.behavior_verdicts}
     if isinstance(parsed, ImpressionReply):
-        return {check.check_id: Judged(passed[check.check_id]) for check in checks}, []
-    rows = {row.id: row for row in parsed.behavior_verdicts}
+        return {row.id: Judged(row.verdict == "PASS") for row in rows}, []
     dimension_passed = parsed.dimension_verdict == "PASS"
     judged = {}
-    for check in checks:
-        row = rows[check.check_id]
+    for row in parsed.behavior_verdicts:
         # a quote can contain HTML escapes, because the prompt shows the answer with such escapes
         quote = html.unescape(row.evidence_quote)
-        if normalise_quote(quote) not in normalise_quote(answer):
+        if normalise_quote(quote) not in normalise_quote(shown.answer):
             quote = row.evidence_quote
-        verdict = Judged(
-            passed[row.id],
+        passed = row.verdict == "PASS"
+        judged[row.id] = Judged(
+            passed,
             quote,
             row.rationale,
-            borderline=passed[row.id] and hedges(row.rationale, HEDGES_ON_PASS) is not None,
+            borderline=passed and hedges(row.rationale, HEDGES_ON_PASS) is not None,
             dimension_passed=dimension_passed,
         )
-        problems += _broken_rules(check, verdict, answer, style, overlap, without)
-        judged[row.id] = verdict
-    if dimension_passed != all(passed.values()):
+        problems += _broken_rules(checks[row.id], judged[row.id], form, shown)
+    if dimension_passed != all(verdict.passed for verdict in judged.values()):
         problems.append("dimension_verdict must be PASS exactly if every behavior is PASS.")
     return ({}, problems) if problems else (judged, [])
 
 
-def _broken_rules(
-    check: Check,
-    verdict: Judged,
-    answer: str,
-    style: Style,
-    overlap: Sequence[str] | None,
-    without: Sequence[str],
-) -> list[str]:
+def _broken_rules(check: Check, verdict: Judged, form: GraderForm, shown: Shown) -> list[str]:
+    answer, overlap = shown.answer, shown.overlap
     name, problems = check.check_id, []
     quote = normalise_quote(verdict.evidence_quote or "")
     # the quote may be empty if the answer is empty, because there is nothing to quote
@@ -177,9 +154,9 @@ def _broken_rules(
         problems.append(f"{name}: evidence_quote is too short; quote {least}.")
     if not (verdict.rationale or "").strip():
         problems.append(f"{name}: the rationale is empty.")
-    if style != "forced":
+    if form.style != "forced":
         return problems
-    is_held = not verdict.passed and "RULE-6" not in without
+    is_held = not verdict.passed and "RULE-6" not in form.without
     if is_held and (hedge := hedges(verdict.rationale or "", HEDGES_ON_FAIL)):
         problems.append(f"RULE-6: {name} is FAIL and its rationale says '{hedge}'.")
     if overlap is not None and forbids_copying(check) and verdict.passed == bool(overlap):
@@ -269,16 +246,9 @@ def read_reply(
     number = case.own_id
     item = number if parsed and str(parsed.case_id) == number else case.case_id
     shared = shared_with_skill(answer, skill, case, n=ngram)
-    judged, problems = judge(
-        text,
-        style="forced",
-        case=case,
-        item=item,
-        answer=answer,
-        overlap=shared,
-        reply="report",
-    )
-    who = BaseGrader()
+    form = GraderForm(reply="report", ngram=ngram)
+    judged, problems = judge(text, form, Shown(case, skill, answer, item, shared))
+    who = Judge()
     who.name, who.model, who.family, who.version = grader, model, family, version
     replies = (Reply(answer=text, model=model),)
     about = who.about(attempt, {"round": round, "item": item})
@@ -367,32 +337,12 @@ class ComprehensionGrader(BaseGrader):
         reply: ReplyForm = "plain",
         template: str | Path | None = None,
     ) -> None:
-        require_whole("ngram", ngram, GraderError)
-        off = switched_off(without, style)
-        own = read_template(template) if template is not None else None
-        if own is not None and set(RULES).intersection(off) - {"RULE-6"}:
-            raise GraderError(
-                "without: a template of one's own says by itself which rules it tells; allowed "
-                "with template=: RULE-6, concept_field, expected_reasoning."
-            )
-        present = grader_version(style, off, reply, own)
-        if ngram != 6 and style != "impression":
-            present = f"{present}-n{ngram}"
-        _require_version(f"ComprehensionGrader, style '{style}'", version, present)
+        own = None if template is None else read_template(template)
+        self._form = form = GraderForm(style, without, reply, own, ngram)
+        _require_version(f"ComprehensionGrader, style '{style}'", version, form.version)
         self.set_agent(agent)
-        self.style, self.version = style, present
+        self.style, self.version = style, form.version
         self.name = name or f"{style}:{agent.name}"
-        self._ngram, self._template = ngram, own
-        self._form: dict[str, Any] = {"style": style, "without": off, "reply": reply}
-
-    def overlap(self, answer: str, case: Case, skill: Skill) -> list[str] | None:
-        """Return the n-grams that answer and skill share; [] with style ``impression``.
-
-        Return None if the answer is too short to be checked.
-        """
-        if self.style == "impression":
-            return []
-        return shared_with_skill(answer, skill, case, n=self._ngram)
 
     async def grade(
         self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
@@ -421,20 +371,20 @@ class ComprehensionGrader(BaseGrader):
             If there is no answer to grade, or if the case or the skill is not that of the attempt.
         """
         answer, item = answer_of(attempt, case, skill), item_of(attempt, place)
-        shared = self.overlap(answer, case, skill)
-        same = {**self._form, "case": case, "item": item, "answer": answer, "overlap": shared}
-        prompt = partial(
-            grader_prompt, skill=skill, ngram=self._ngram, template=self._template, **same
-        )
-        schema = reply_schema(self.style, self._form["reply"])
+        form, is_shown = self._form, self.style != "impression"
+        shared = shared_with_skill(answer, skill, case, n=form.ngram) if is_shown else []
+        shown = Shown(case, skill, answer, item, shared)
         judged, replies, problems = await ask_until_read(
-            self.agent, prompt, schema, partial(judge, **same)
+            self.agent,
+            partial(form.prompt, shown),
+            form.schema,
+            partial(judge, form=form, shown=shown),
         )
         about = {**self.about(attempt, place, replies), "item": item}
-        if self.style != "impression":
-            about["overlap"] = overlap_record(shared, n=self._ngram)
+        if is_shown:
+            about["overlap"] = overlap_record(shared, n=form.ngram)
         verdicts = verdicts_of(case, replies, judged or {}, about)
-        return Grading(verdicts, tuple(replies), tuple(problems), gives_condition_away(answer))
+        return Grading(verdicts, replies, problems, gives_condition_away(answer))
 
 
 def _require_version(grader: str, version: str | None, present: str) -> None:
@@ -468,7 +418,7 @@ class Comparison:
     gives_away: str | None = None
 
 
-class PairwiseGrader(BaseGrader):
+class PairwiseGrader(Judge):
     """A model that chooses the better of two answers to a case, or declares a tie.
 
     The model sees the question and both answers, each delimited and escaped, but not the skill,
@@ -541,7 +491,7 @@ class PairwiseGrader(BaseGrader):
         GraderError
             If an answer is missing or belongs to another case.
         """
-        texts = [answer_of(attempt, case, done="compared") for attempt in (first, second)]
+        texts = [answer_of(attempt, case) for attempt in (first, second)]
         telltale = next(filter(None, map(gives_condition_away, texts)), None)
         reply, replies, problems = await COMPARATOR.ask(
             self.agent, item, question=case.prompt, first=texts[0], second=texts[1]
@@ -560,4 +510,4 @@ class PairwiseGrader(BaseGrader):
                 winner_position=place,
                 rationale=reply.rationale,
             )
-        return Comparison(judgement, tuple(replies), tuple(problems), telltale)
+        return Comparison(judgement, replies, problems, telltale)

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, get_args
 
 import jinja2
 from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
-from skillcomp.errors import GraderError, require_known
+from skillcomp.errors import GraderError, require_known, require_whole
 from skillcomp.io.files import JsonObject, decode, read_own, whole_content
 from skillcomp.live.agents.agent import (
     Agent,
@@ -143,11 +144,9 @@ class RubricReply(ItemReply):
 
 _M = TypeVar("_M", bound=BaseModel)
 _R = TypeVar("_R", bound=ItemReply)
-Schema = type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]
 
 
-@dataclass(frozen=True)
-class GraderPrompt:
+class GraderPrompt(NamedTuple):
     """A prompt in two parts; ``system`` is the same for all cases of a skill, but ``user`` is not.
 
     A custom prompt is entirely in ``user``, and its ``system`` is None.
@@ -176,47 +175,6 @@ def template_text(name: str) -> str:
 
 def _prompt_hash(reply: type[BaseModel], *parts: str) -> str:
     return short_hash(*parts, json.dumps(reply.model_json_schema(), sort_keys=True))
-
-
-def reply_schema(style: Style, reply: ReplyForm = "plain") -> Schema:
-    """Return the pydantic model of a reply for a grader style and a JSON format."""
-    require_known("reply: found", reply, get_args(ReplyForm), GraderError)
-    if reply == "report":
-        if style == "impression":
-            raise GraderError(
-                "reply: the report's JSON holds a quote for each behavior, which style "
-                "'impression' does not ask for; allowed: styles forced and evidence."
-            )
-        return ReportReply
-    return ImpressionReply if style == "impression" else EvidenceReply
-
-
-@cache
-def grader_version(
-    style: Style,
-    without: tuple[str, ...] = (),
-    reply: ReplyForm = "plain",
-    template: str | None = None,
-) -> str:
-    """Return the hash of a prompt and its reply schema, followed by the names of parts left out."""
-    rules = template_text(f"grader-{style}.j2") if template is None else template
-    parts = [rules, template_text(_CASE)]
-    if template is not None or reply == "report":
-        parts += [reply, style]
-    version = _prompt_hash(reply_schema(style, reply), *parts)
-    return "-no-".join([_FIRST_NAMES.get(version, version), *without])
-
-
-def switched_off(without: Sequence[str], style: Style) -> tuple[str, ...]:
-    """Return the names in `without`, each once, in a fixed order; raise if one is not allowed."""
-    require_known("There is no grader style", style, STYLES, GraderError)
-    names = [without] if isinstance(without, str) else list(without)
-    switches = {"forced": SWITCHES, "evidence": SWITCHES[len(RULES) :], "impression": ()}
-    allowed = switches[style] or ("nothing, it is told none of these",)
-    for name in names:
-        what = f"allowed with style '{style}'"
-        require_known("without: found", name, allowed, GraderError, label=what)
-    return tuple(name for name in SWITCHES if name in names)
 
 
 def read_template(path: str | Path) -> str:
@@ -260,77 +218,6 @@ def dimension_of(case: Case) -> str:
     return case.comprehension_dimension or case.dimension or "none"
 
 
-def _rendered(
-    rules: str, case: str, /, *, item: str, problems: Sequence[str], **data: Any
-) -> GraderPrompt:
-    """Build a prompt from two templates; `data` holds their values, by name."""
-    data |= {"item": Attribute(item), "problems": list(problems)}
-    return GraderPrompt(*(_TEMPLATES.get_template(name).render(data) for name in (rules, case)))
-
-
-def grader_prompt(
-    style: Style,
-    *,
-    case: Case,
-    skill: Skill,
-    answer: str,
-    item: str,
-    overlap: Sequence[str] | None = (),
-    ngram: int = 6,
-    problems: Sequence[str] = (),
-    without: Sequence[str] = (),
-    reply: ReplyForm = "plain",
-    template: str | None = None,
-) -> GraderPrompt:
-    """Build the prompt that asks for verdicts on one answer.
-
-    In a custom `template`, each placeholder is replaced by a whole block with its tags, as in the
-    prompts of this package. If the case has no text for a placeholder, or that part is left out,
-    the placeholder is replaced by nothing. With ``overlap=None`` (the answer is too short to be
-    checked) the prompt has no overlap check.
-    """
-    impression = style == "impression"
-
-    def unless_left_out(part: Without, text: str | None) -> str:
-        return "" if impression or part in without else text or ""
-
-    concept = skill.concept.get(case.concept_field or "")
-    data = {
-        "dimension": dimension_of(case),
-        "concept_name": Attribute(case.concept_field or ""),
-        "concept_field": unless_left_out("concept_field", concept),
-        "question": case.prompt,
-        "answer": answer,
-        "expected_reasoning": unless_left_out("expected_reasoning", case.expected_reasoning),
-        "overlap": None if impression or overlap is None else list(overlap),
-        "overlap_n": Attribute(ngram),
-        "checks": [
-            {
-                "id": Attribute(check.check_id),
-                "kind": Attribute(check.check_kind),
-                "description": check.description,
-            }
-            for check in case.checks
-        ],
-        "with_evidence": not impression,
-        "reply": reply,
-        "skill_body": skill.body,
-        "without": without,
-        "n_rules": _COUNTED[len([name for name in RULES if name not in without])],
-    }
-    prompt = _rendered(f"grader-{style}.j2", _CASE, item=item, problems=problems, **data)
-    if template is not None:
-        text = prompt.user
-        blocks = {"skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"}
-        for name, tag in _BLOCKS.items():
-            if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
-                blocks[name] = block[0]
-        # look for the last "# OUTPUT" line, because the data before it may contain such a line, too
-        blocks["output"] = text[text.rindex("\n# OUTPUT\n") + 1 :]
-        return GraderPrompt(None, _PLACE.sub(lambda match: blocks.get(match[1], ""), template))
-    return prompt
-
-
 @dataclass(frozen=True)
 class BlindPrompt(Generic[_R]):
     """Templates and reply schema of a prompt that shows neither skill nor condition."""
@@ -346,7 +233,9 @@ class BlindPrompt(Generic[_R]):
 
     def about(self, *, item: str, problems: Sequence[str] = (), **data: Any) -> GraderPrompt:
         """Build the prompt about one item; `data` holds the values for the templates, by name."""
-        return _rendered(self.rules, self.case, item=item, problems=problems, **data)
+        data |= {"item": Attribute(item), "problems": list(problems)}
+        names = (self.rules, self.case)
+        return GraderPrompt(*(_TEMPLATES.get_template(name).render(data) for name in names))
 
     def read(self, text: str, item: str) -> tuple[_R | None, list[str]]:
         """Return the parsed reply about an item (None if unusable), and its problems."""
@@ -359,10 +248,149 @@ class BlindPrompt(Generic[_R]):
 
     async def ask(
         self, agent: Agent, item: str, **data: str
-    ) -> tuple[_R | None, list[Reply], list[str]]:
+    ) -> tuple[_R | None, tuple[Reply, ...], tuple[str, ...]]:
         """Ask a model about an item; see `ask_until_read`."""
         prompt, read = partial(self.about, item=item, **data), partial(self.read, item=item)
         return await ask_until_read(agent, prompt, self.reply, read)
+
+
+class Shown(NamedTuple):
+    """The material of one grading: an answer with its case, its skill and its blind name.
+
+    Attributes
+    ----------
+    overlap : sequence of str or None
+        The n-grams that answer and skill share; None if the answer is too short to be checked.
+    """
+
+    case: Case
+    skill: Skill
+    answer: str
+    item: str
+    overlap: Sequence[str] | None = ()
+
+
+@dataclass(frozen=True)
+class GraderForm:
+    """How a model is asked for verdicts on one answer, and how it replies.
+
+    Attributes
+    ----------
+    style : str
+        ``forced``, ``evidence`` or ``impression``.
+    without : sequence of str
+        Parts of the prompt that are left out, each of `SWITCHES`.
+    reply : str
+        JSON format of the reply, ``plain`` or ``report``.
+    template : str or None
+        A custom prompt. Each placeholder is replaced by a whole block with its tags, as in the
+        prompts of this package.
+    ngram : int
+        Number of shared consecutive tokens that count as copying.
+
+    Raises
+    ------
+    GraderError
+        If a value is not allowed.
+    """
+
+    style: Style = "forced"
+    without: Sequence[Without] = ()
+    reply: ReplyForm = "plain"
+    template: str | None = None
+    ngram: int = 6
+
+    def __post_init__(self) -> None:
+        """Raise if a value is not allowed."""
+        require_whole("ngram", self.ngram, GraderError)
+        require_known("There is no grader style", self.style, STYLES, GraderError)
+        require_known("reply: found", self.reply, get_args(ReplyForm), GraderError)
+        names = [self.without] if isinstance(self.without, str) else list(self.without)
+        switches = {"forced": SWITCHES, "evidence": SWITCHES[len(RULES) :], "impression": ()}
+        allowed = switches[self.style] or ("nothing, it is told none of these",)
+        for name in names:
+            what = f"allowed with style '{self.style}'"
+            require_known("without: found", name, allowed, GraderError, label=what)
+        if self.template is not None and set(RULES).intersection(names) - {"RULE-6"}:
+            raise GraderError(
+                "without: a template of one's own says by itself which rules it tells; allowed "
+                "with template=: RULE-6, concept_field, expected_reasoning."
+            )
+        if (self.reply, self.style) == ("report", "impression"):
+            raise GraderError(
+                "reply: the report's JSON holds a quote for each behavior, which style "
+                "'impression' does not ask for; allowed: styles forced and evidence."
+            )
+
+    @property
+    def schema(self) -> type[EvidenceReply] | type[ImpressionReply] | type[ReportReply]:
+        """The pydantic model of a reply."""
+        if self.reply == "report":
+            return ReportReply
+        return ImpressionReply if self.style == "impression" else EvidenceReply
+
+    @cached_property
+    def version(self) -> str:
+        """Hash of the prompt and its reply schema, followed by the parts left out and `ngram`."""
+        own_rules = template_text(f"grader-{self.style}.j2")
+        parts = [own_rules if self.template is None else self.template, template_text(_CASE)]
+        if self.template is not None or self.reply == "report":
+            parts += [self.reply, self.style]
+        version = _prompt_hash(self.schema, *parts)
+        off = [name for name in SWITCHES if name in self.without]
+        version = "-no-".join([_FIRST_NAMES.get(version, version), *off])
+        is_default = self.ngram == 6 or self.style == "impression"
+        return version if is_default else f"{version}-n{self.ngram}"
+
+    def prompt(self, shown: Shown, *, problems: Sequence[str] = ()) -> GraderPrompt:
+        """Build the prompt that asks for verdicts on one answer.
+
+        If the case has no text for a placeholder of a custom prompt, or that part is left out, the
+        placeholder is replaced by nothing. Without an overlap check, the prompt has none.
+        """
+        case, skill = shown.case, shown.skill
+        impression = self.style == "impression"
+
+        def unless_left_out(part: Without, text: str | None) -> str:
+            return "" if impression or part in self.without else text or ""
+
+        concept = skill.concept.get(case.concept_field or "")
+        data = {
+            "dimension": dimension_of(case),
+            "concept_name": Attribute(case.concept_field or ""),
+            "concept_field": unless_left_out("concept_field", concept),
+            "question": case.prompt,
+            "answer": shown.answer,
+            "expected_reasoning": unless_left_out("expected_reasoning", case.expected_reasoning),
+            "overlap": None if impression or shown.overlap is None else list(shown.overlap),
+            "overlap_n": Attribute(self.ngram),
+            "checks": [
+                {
+                    "id": Attribute(check.check_id),
+                    "kind": Attribute(check.check_kind),
+                    "description": check.description,
+                }
+                for check in case.checks
+            ],
+            "with_evidence": not impression,
+            "reply": self.reply,
+            "skill_body": skill.body,
+            "without": self.without,
+            "n_rules": _COUNTED[len([name for name in RULES if name not in self.without])],
+        }
+        templates = BlindPrompt(f"grader-{self.style}.j2", _CASE, ItemReply)
+        prompt = templates.about(item=shown.item, problems=problems, **data)
+        if self.template is None:
+            return prompt
+        text = prompt.user
+        blocks = {"skill_body": f"<skill-body>\n{escape(skill.body)}\n</skill-body>"}
+        for name, tag in _BLOCKS.items():
+            if block := re.search(rf"<{tag}[ >].*?</{tag}>", text, re.DOTALL):
+                blocks[name] = block[0]
+        # look for the last "# OUTPUT" line, because the data before it may contain such a line, too
+        blocks["output"] = text[text.rindex("\n# OUTPUT\n") + 1 :]
+        own = _PLACE.sub(lambda match: blocks.get(match[1], ""), self.template)
+        return GraderPrompt(None, own)
 
 
 COMPARATOR = BlindPrompt("comparator.j2", "comparator-case.j2", ComparisonReply)
@@ -402,25 +430,6 @@ class Grading:
     gives_away: str | None = None
 
 
-class Judge(Protocol):
-    """Identity of a judge, as a study records it.
-
-    Attributes
-    ----------
-    name, kind : str
-        Label of the judge in the frames, and its type (``llm``, ``rules``, ...).
-    model, family, version : str or None
-        The model, the family of the model, and the version of the judge's instructions. Changed
-        instructions have a new version.
-    """
-
-    name: str
-    kind: str
-    model: str | None
-    family: str | None
-    version: str | None
-
-
 class Place(TypedDict, total=False):
     """Position of a grading in the record of a study.
 
@@ -441,25 +450,24 @@ class Place(TypedDict, total=False):
     order: int
 
 
-class LiveGrader(Judge, Protocol):
-    """Protocol of a grader, which judges the checks of an attempt."""
-
-    async def grade(
-        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
-    ) -> Grading:
-        """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
-
-    async def aclose(self) -> None:
-        """Close the connections of the grader."""
-
-
 def agent_of(grader: Any) -> Agent | None:
     """Return the agent that a grader asks; None for a grader without an agent, as in a replay."""
     return getattr(grader, "agent", None)
 
 
-class BaseGrader:
-    """Base class of graders. It adds the grader's identity to verdicts and closes connections."""
+class Judge:
+    """Identity of a grader or comparator, as a study records it, and its connections.
+
+    Attributes
+    ----------
+    name, kind : str
+        Label of the judge in the frames, and its type (``llm``, ``rules``, ...).
+    model, family, version : str or None
+        The model, the family of the model, and the version of the judge's instructions. Changed
+        instructions have a new version.
+    agent : BaseAgent or None
+        The agent that the judge asks.
+    """
 
     name: str
     kind: str = "llm"
@@ -498,6 +506,19 @@ class BaseGrader:
         }
 
 
+class BaseGrader(Judge, ABC):
+    """Base class of graders, which judge the checks of an attempt."""
+
+    @abstractmethod
+    async def grade(
+        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
+    ) -> Grading:
+        """Return the verdicts on one attempt; see `ComprehensionGrader.grade`."""
+
+
+LiveGrader = BaseGrader  # in types; an object with the same members is accepted, too
+
+
 @dataclass(frozen=True)
 class Judged:
     """One verdict, read from a reply that follows the rules.
@@ -532,7 +553,7 @@ async def ask_until_read(
     read: Callable[[str], tuple[_T | None, list[str]]],
     usable: Collection[str] = ("ok", "truncated"),
     cell: Cell | None = None,
-) -> tuple[_T | None, list[Reply], list[str]]:
+) -> tuple[_T | None, tuple[Reply, ...], tuple[str, ...]]:
     """Ask a model; if its reply has problems, name them and ask again, at most twice.
 
     Parameters
@@ -556,21 +577,21 @@ async def ask_until_read(
     -------
     result
         Result of `read` for the last reply; None if that reply has a status outside `usable`.
-    list of Reply
+    tuple of Reply
         All replies, in the order in which they arrived.
-    list of str
+    tuple of str
         Problems of the last reply; empty if it has none or was not read.
     """
-    replies: list[Reply] = []
+    replies: tuple[Reply, ...] = ()
     result, problems = None, list[str]()
     while len(replies) <= ASKED_AGAIN and (problems or not replies):
         request = prompt(problems=problems)
         reply = await agent.ask(request.user, system=request.system, schema=schema, cell=cell)
-        replies.append(reply)
+        replies += (reply,)
         if reply.status not in usable:
-            return None, replies, []
+            return None, replies, ()
         result, problems = read(reply.answer or "")
-    return result, replies, problems
+    return result, replies, tuple(problems)
 
 
 def json_inside(text: str) -> Any:
@@ -662,9 +683,7 @@ def failure(reply: Reply) -> VerdictStatus:
     return "refused" if reply.status == "refused" else "error"
 
 
-def answer_of(
-    attempt: Attempt, case: Case, skill: Skill | None = None, *, done: str = "graded"
-) -> str:
+def answer_of(attempt: Attempt, case: Case, skill: Skill | None = None) -> str:
     """Return the answer of an attempt; raise if it is missing or belongs to another case.
 
     Parameters
@@ -675,8 +694,6 @@ def answer_of(
         The case by which the attempt is judged.
     skill : Skill, optional
         The skill of the case; without it, the skill is not checked.
-    done : str, default "graded"
-        Participle in the error message, such as "graded" or "compared".
 
     Returns
     -------
@@ -696,8 +713,8 @@ def answer_of(
         )
     if attempt.status != "ok" or attempt.answer is None:
         raise GraderError(
-            f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to "
-            f"{done.removesuffix('d')}; only answers with status 'ok' are {done}."
+            f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to judge; "
+            "only answers with status 'ok' are graded and compared."
         )
     slug = skill.slug if skill else attempt.skill
     if (case.case_id, slug) != (attempt.case_id, attempt.skill):

@@ -1,4 +1,4 @@
-"""Graders for task suites, one for each type of judge: expected texts, tests, and a rubric."""
+"""The grader of task suites and its judges: expected texts, tests, and a rubric."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from skillcomp.live.graders.grader import (
     on_check,
 )
 from skillcomp.live.graders.sandbox import Report, require_sandbox, run_tests
-from skillcomp.records import JUDGES, Attempt, Case, Check, Skill, Suite, VerdictStatus
+from skillcomp.records import Attempt, Case, Check, Skill, Suite, VerdictStatus
 
 TIMEOUT = 60.0  # Default time limit of one test file, in seconds.
-_RULES = "1"  # Version of the rules in this file. The version of LlmRubric does not depend on it.
+_RULES = "1"  # Version of the rules in this file.
 _MAX_REASON = 1000  # Maximum length of a stored reason, in characters.
 
 Source = RunStore | str | Path
@@ -63,44 +63,7 @@ class Judgement:
         }
 
 
-class _TaskGrader(BaseGrader):
-    """Base class of the graders of tasks; a grader skips checks that need another type of judge."""
-
-    # types of judges that the grader runs; if empty, it runs only the type in `kind`
-    kinds: tuple[str, ...] = ()
-
-    # seconds that judging took, by attempt_id; None if the grader does not collect them
-    seconds: dict[str, float] | None = None
-
-    async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
-        raise NotImplementedError
-
-    async def grade(
-        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
-    ) -> Grading:
-        """Return one verdict for each check; checks that need another type of judge have none."""
-        answer, item = answer_of(attempt, case, skill), item_of(attempt, place)
-        kinds = self.kinds or (self.kind,)
-        checks = [
-            (position, check)
-            for position, check in enumerate(case.checks)
-            if check.judge is not None and check.judge.type in kinds
-        ]
-        judged = [await self.judge(case, check, answer, item) for _, check in checks]
-        about = {**self.about(attempt, place), "item": item}
-        verdicts = tuple(
-            on_check(check, position, about, **judgement.outcome())
-            for (position, check), judgement in zip(checks, judged, strict=True)
-        )
-        if self.seconds is not None:
-            self.seconds[attempt.attempt_id] = sum(judgement.seconds for judgement in judged)
-        replies = tuple(reply for judgement in judged for reply in judgement.replies)
-        problems = tuple(problem for judgement in judged for problem in judgement.problems)
-        telltale = gives_condition_away(answer) if replies else None
-        return Grading(verdicts, replies, problems, telltale)
-
-
-class Contains(_TaskGrader):
+class Contains:
     """The judge ``contains``: an answer passes if it contains every expected text, ignoring case.
 
     The score is the share of the expected texts that the answer contains. A text may also occur as
@@ -117,9 +80,6 @@ class Contains(_TaskGrader):
     (False, 0.5, "missing: 'c'")
     """
 
-    kind = name = "contains"
-    version = short_hash("contains", _RULES)
-
     async def judge(self, case: Case, check: Check, answer: str, item: str = "") -> Judgement:
         """Judge whether the answer contains every expected text."""
         assert check.judge is not None
@@ -129,7 +89,7 @@ class Contains(_TaskGrader):
         return Judgement(not missing, 1 - len(missing) / len(expected), reason)
 
 
-class Pytest(_TaskGrader):
+class Pytest:
     """The judge ``pytest``: an answer passes if every test in the task's test file passes on it.
 
     The test file runs in its own process, in a sandbox (see Notes). The environment variable
@@ -140,8 +100,7 @@ class Pytest(_TaskGrader):
     source : RunStore or path
         The store that holds the suites, or the path of one ``task_suite.yaml``.
     trust : bool, default False
-        Whether to run answers even if no sandbox is available. The version, which every verdict
-        records, then ends in ``-trusted``.
+        Whether to run answers even if no sandbox is available.
     timeout : float, default 60
         Time limit of one test file, in seconds.
 
@@ -187,15 +146,12 @@ class Pytest(_TaskGrader):
     tests, and the reason of each of their verdicts says it.
     """
 
-    kind = name = "pytest"
-
     def __init__(self, source: Source, *, trust: bool = False, timeout: float = TIMEOUT) -> None:
         self._suites = _suites_of(source)
         self._timeout = timeout
         self._reference: dict[str, bool] = {}
-        self._fixtures = cache(_read_fixtures)
+        self._fixtures = cache(_judge_files)
         self.trusted = require_sandbox(trust)
-        self.version = _judges_version(self._suites, ("pytest",)) + "-trusted" * self.trusted
 
     async def judge(self, case: Case, check: Check, answer: str, item: str = "") -> Judgement:
         """Judge whether every test passes on the answer."""
@@ -228,7 +184,7 @@ class Pytest(_TaskGrader):
 
     async def _run_test(self, case: Case, check: Check, answer: str) -> Report:
         assert check.judge is not None and check.judge.test_file is not None
-        files = self._fixtures(self._suite_folder(case))
+        files = self._fixtures(self._suite_folder(case), FIXTURES)
         return await run_tests(
             files,
             check.judge.test_file,
@@ -246,7 +202,7 @@ class Pytest(_TaskGrader):
         return self._suites[slug][1]
 
 
-class LlmRubric(_TaskGrader):
+class LlmRubric:
     """The judge ``llm-rubric``: an answer passes if a model's score for it reaches a threshold.
 
     The model sees the task, the rubric and the answer, each delimited and escaped, but neither the
@@ -260,12 +216,8 @@ class LlmRubric(_TaskGrader):
         The model, preferably of another family than the agent under test.
     """
 
-    kind = name = "llm-rubric"
-    agent: Agent
-
     def __init__(self, agent: Agent) -> None:
-        self.set_agent(agent)
-        self.version = RUBRIC.version
+        self.agent = agent
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Judge whether the model's score for the answer reaches the threshold of the check."""
@@ -274,7 +226,7 @@ class LlmRubric(_TaskGrader):
         reply, replies, problems = await RUBRIC.ask(
             self.agent, item, question=case.prompt, rubric=judge.rubric, answer=answer
         )
-        about: JsonObject = {"replies": tuple(replies), "problems": tuple(problems)}
+        about: JsonObject = {"replies": replies, "problems": problems}
         about["seconds"] = sum(reply.seconds or 0.0 for reply in replies)
         if reply is not None:
             passed = reply.score >= judge.pass_threshold
@@ -283,7 +235,7 @@ class LlmRubric(_TaskGrader):
         return Judgement(reason=reason, status=failure(replies[-1]), **about)
 
 
-class SuiteGrader(_TaskGrader):
+class SuiteGrader(BaseGrader):
     """One grader that runs all judges of task suites, so that an attempt has a single outcome.
 
     Parameters
@@ -316,6 +268,8 @@ class SuiteGrader(_TaskGrader):
     seconds : dict of str to float
         Seconds that the judges of an attempt took, by attempt_id: duration of the tests and of the
         replies of the model.
+    trusted : bool
+        Whether the tests of a task are executed outside the sandbox.
 
     Raises
     ------
@@ -323,7 +277,7 @@ class SuiteGrader(_TaskGrader):
         If there are no tasks, `agent` is required but missing, or answers cannot be run.
     """
 
-    kinds = JUDGES
+    trusted = False
 
     def __init__(
         self,
@@ -345,7 +299,7 @@ class SuiteGrader(_TaskGrader):
         self.seconds: dict[str, float] = {}
         self.style = "rubric"  # a cost plan reads `style` to estimate the prompts' length
         self.judges = self.version = _judges_version(suites, sorted(kinds))
-        self._judges: dict[str, _TaskGrader] = {"contains": Contains()}
+        self._judges: dict[str, Any] = {"contains": Contains()}
         if mock:
             self.kind = self.model = self.family = self.version = "mock"
             return
@@ -358,22 +312,30 @@ class SuiteGrader(_TaskGrader):
         if "pytest" in kinds:
             judge = Pytest(source, trust=trust, timeout=timeout)
             self._judges["pytest"] = judge
+            self.trusted = judge.trusted
             self.version += "-trusted" * judge.trusted
 
-    @property
-    def trusted(self) -> bool:
-        """Whether the tests of a task are executed outside the sandbox."""
-        return str(self.version).endswith("-trusted")
-
-    async def grade(self, attempt: Attempt, case: Case, skill: Skill, **options: Any) -> Grading:
+    async def grade(
+        self, attempt: Attempt, case: Case, skill: Skill, **place: Unpack[Place]
+    ) -> Grading:
         """Return the verdict of each judge of the task; see `ComprehensionGrader.grade`."""
         if any(check.judge is None for check in case.checks):
             raise GraderError(f"case '{case.case_id}' is no task: it has checks without a judge.")
-        grading = await super().grade(attempt, case, skill, **options)
-        for verdict in grading.verdicts:
+        answer, item = answer_of(attempt, case, skill), item_of(attempt, place)
+        judged = [await self.judge(case, check, answer, item) for check in case.checks]
+        about = {**self.about(attempt, place), "item": item}
+        verdicts = tuple(
+            on_check(check, position, about, **judgement.outcome())
+            for position, (check, judgement) in enumerate(zip(case.checks, judged, strict=True))
+        )
+        for verdict in verdicts:
             if verdict.status == "error":
                 self.errors[attempt.attempt_id] = verdict.rationale or "no reason is known"
-        return grading
+        self.seconds[attempt.attempt_id] = sum(judgement.seconds for judgement in judged)
+        replies = tuple(reply for judgement in judged for reply in judgement.replies)
+        problems = tuple(problem for judgement in judged for problem in judgement.problems)
+        telltale = gives_condition_away(answer) if replies else None
+        return Grading(verdicts, replies, problems, telltale)
 
     async def judge(self, case: Case, check: Check, answer: str, item: str) -> Judgement:
         """Judge an answer with the judge that the check names."""
@@ -382,17 +344,17 @@ class SuiteGrader(_TaskGrader):
         assert check.judge is not None
         kind = check.judge.type
         # the agent may be that of a copy of this grader, which records the replies
-        if kind == "llm-rubric":
-            return await LlmRubric(cast(Agent, self.agent)).judge(case, check, answer, item)
-        return await self._judges[kind].judge(case, check, answer, item)
+        is_rubric = kind == "llm-rubric"
+        judge = LlmRubric(cast(Agent, self.agent)) if is_rubric else self._judges[kind]
+        judgement: Judgement = await judge.judge(case, check, answer, item)
+        return judgement
 
 
-def _read_fixtures(folder: Path) -> dict[str, bytes]:
-    return {name: _file_of_judge(folder / name) for name in task_files(folder, FIXTURES)}
-
-
-def _file_of_judge(file: Path) -> bytes:
-    return read_own(file, what="file of a judge", error=GraderError)
+def _judge_files(folder: Path, *parts: str) -> dict[str, bytes]:
+    """Return the contents of the files of a suite, by name; by default of all."""
+    what = "file of a judge"
+    names = task_files(folder, *parts)
+    return {name: read_own(folder / name, what=what, error=GraderError) for name in names}
 
 
 def _suites_of(source: Source) -> dict[str, tuple[Suite, Path]]:
@@ -411,6 +373,6 @@ def _judges_version(suites: Mapping[str, tuple[Suite, Path]], kinds: Sequence[st
         judges = ((case.case_id, check.judge) for case in suite.cases for check in case.checks)
         parts += [f"{name} {j.model_dump_json()}" for name, j in judges if j and j.type in kinds]
         if "pytest" in kinds:
-            for name in task_files(folder):
-                parts.append(f"{slug} {name} {digest(_file_of_judge(folder / name))}")
+            files = _judge_files(folder)
+            parts += [f"{slug} {name} {digest(data)}" for name, data in files.items()]
     return short_hash(*parts, *([RUBRIC.version] if "llm-rubric" in kinds else []))

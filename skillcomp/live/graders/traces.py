@@ -100,9 +100,6 @@ def grade_trace(
         ``passed`` is None (unknown). If it exceeded the case's time limit, the check ``exit_code``
         fails, and checks of the answer are unknown.
     """
-    if not is_gradable(done):
-        why = f"no answer to grade ({done.status}): {done.error}"
-        return tuple(Checked(check, None, why) for check in _trace_checks(case))
     about = _TraceChecks(done, case, skill, files)
     return tuple(Checked(check, *about.result_of(check)) for check in _trace_checks(case))
 
@@ -138,6 +135,8 @@ class _TraceChecks:
 
     def result_of(self, check: Check) -> _Result:
         name = rule_name(check)
+        if not is_gradable(self.done):
+            return None, f"no answer to grade ({self.done.status}): {self.done.error}"
         if name in _OF_ANSWER and not self.ended:
             return None, "no answer"
         if name in _OF_TRACE and self.trace.kind == "text":
@@ -462,7 +461,7 @@ class TraceJudge(BaseGrader):
             judged[OVERALL] = Judged(reply.overall_pass, rationale=summary, score=score)
             write_file(folder, JUDGEMENT, reply.model_dump_json(by_alias=True, indent=2).encode())
         verdicts = verdicts_of(case, replies, judged, self.about(attempt, place, replies))
-        return Grading(verdicts, tuple(replies), tuple(problems))
+        return Grading(verdicts, replies, problems)
 
     def _read_reply(self, answer: str) -> tuple[TraceReply | None, list[str]]:
         is_own = self._schema is not None
