@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -13,7 +12,6 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.axes import Axes
 
 from skillcomp.errors import (
     SkillcompError,
@@ -63,23 +61,23 @@ class Control:
     def __init__(
         self,
         label: str,
-        values: Iterable[Any] = (),
+        values: Iterable[Any],
         form: Callable[[Any], str] = _caption,
         *,
         kind: Any = widgets.Dropdown,
-        hint: str = "",
+        **options: Any,
     ) -> None:
-        self.values: list[Any] = []
+        self.values = list(values)
         self._form = form
-        # ipywidgets refuses a slider without options, so begin with an empty option
-        first = {"options": [("", 0)]} if kind is widgets.SelectionSlider else {}
-        self.widget = kind(description=label, tooltip=hint, **first)
-        self.offer(values)
+        self.widget = kind(description=label, options=self._options(), **options)
 
     @property
     def captions(self) -> list[str]:
         """Return the text of each value."""
         return [self._form(value) for value in self.values]
+
+    def _options(self) -> list[tuple[str, int]]:
+        return [(visible(text), i) for i, text in enumerate(self.captions)]
 
     @property
     def at(self) -> int:
@@ -108,18 +106,15 @@ class Control:
 
     def offer(self, values: Iterable[Any]) -> None:
         """Replace the values; keep the chosen value if it is among them, else choose the first."""
-        before, offered = self.value, list(values)
-        if offered == self.values:
-            return
-        self.values = offered
-        if offered:
-            self.widget.options = [(visible(text), i) for i, text in enumerate(self.captions)]
-            self.at = offered.index(before) if before in offered else 0
+        before = self.value
+        self.values = list(values)
+        self.widget.options = self._options()
+        self.at = self.values.index(before) if before in self.values else 0
 
 
 def dropdown(label: str, values: Iterable[Any], *, key: str = "") -> Control:
     """Return a dropdown of the distinct values; the first option means all values."""
-    return Control(label, [None, *dict.fromkeys(values)], hint=f"key {key}" if key else "")
+    return Control(label, [None, *dict.fromkeys(values)], tooltip=f"key {key}" if key else "")
 
 
 def next_position(at: int, by: Any, n: int) -> int:
@@ -297,9 +292,6 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         name, at = command, None
         if command == "set" and isinstance(value, dict):
             name, at = str(value.get("name")), value.get("value")
-        elif command in self.choices:  # to the next or the previous value
-            control = self.choices[command]
-            at = next_position(control.at, value, len(control.values))
         elif act := getattr(self, f"_do_{command}", None):
             act(value)
         if isinstance(at, int) and name in self.choices:
@@ -351,41 +343,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         return f"{self.title}: {self.status}"
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure as a PNG for the browser, with the places of its axes and of its data.
-
-    Attributes
-    ----------
-    src : str
-        The PNG as a data URL.
-    width : int
-        Width of the picture in CSS pixels.
-    top, height : float
-        Distance of the axes from the top, and their height, in percent of the picture.
-    """
-
-    src: str
-    width: int
-    top: float
-    height: float
-    _data: Any  # the transformation from data to shares of the picture
-
-    def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return how far a data point is from the left and the top, in percent of the picture."""
-        across, up = self._data.transform((x, y))
-        return 100 * across, 100 - 100 * up
-
-
-def picture(ax: Axes) -> Picture:
-    """Draw the figure that contains `ax` as a picture, and close the figure."""
-    fig: Any = ax.figure
+def picture(fig: Any) -> Fields:
+    """Draw a figure as a PNG for the browser and close it; return its data URL and its width."""
     with mpl.rc_context({"savefig.bbox": None}):
-        fig.set_dpi(_DPI)
         buffer = io.BytesIO()
         fig.savefig(buffer, format="png", dpi=_DPI)
-    width = round(96 * fig.get_size_inches()[0])
-    axes, data = ax.get_position(), (ax.transData - fig.transFigure).frozen()
     plt.close(fig)
     src = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-    return Picture(src, width, 100 - 100 * axes.y1, 100 * axes.height, data)
+    return {"src": src, "width": round(96 * fig.get_figwidth())}
