@@ -29,7 +29,7 @@ from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from skillcomp.errors import FrameError, SkillcompError, require_known
+from skillcomp.errors import FrameError, SkillcompError, require_known, require_type
 from skillcomp.io.files import replace_file
 from skillcomp.io.latex_text import latex_figure
 from skillcomp.io.spreadsheet_cells import as_csv
@@ -115,6 +115,7 @@ _CALLED = {
     "cohen_kappa": "Cohen's kappa",
     "krippendorff_alpha": "Krippendorff's alpha",
     "rate_passed": "pass rate",
+    "rate_share_passed": "share of checks passed",
     "delta_passed": "change in pass rate",
     "delta_share_passed": "change in share of checks passed",
     "sensitivity_change": "passes among gold passes",
@@ -628,10 +629,7 @@ def _check_frames(data: Mapping[str, pd.DataFrame]) -> None:
             "figure was drawn from."
         )
     for name, frame in data.items():
-        if not isinstance(frame, pd.DataFrame):
-            raise FrameError(
-                f"style.save: data['{name}'] is a {type(frame).__name__}; allowed: a DataFrame."
-            )
+        require_type(f"style.save: data['{name}']", frame, pd.DataFrame, "of pandas", FrameError)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(name)):
             problem = f"'{name}' is no name for a file; allowed: letters, digits, _ and -."
             raise FrameError(f"style.save: {problem}")

@@ -172,7 +172,7 @@ def test_save_refuses_to_run_without_the_frames(tmp_path, frame):
         style.save(fig, tmp_path / "fig")
     with pytest.raises(FrameError, match=r"no frames given; allowed: data=\{name: frame\}"):
         style.save(fig, tmp_path / "fig", data={})
-    with pytest.raises(FrameError, match=r"data\['a'\] is a list; allowed: a DataFrame"):
+    with pytest.raises(FrameError, match=r"data\['a'\]: expected a DataFrame .*found list"):
         style.save(fig, tmp_path / "fig", data={"a": [1]})
     with pytest.raises(FrameError, match=r"'\.\./x' is no name for a file"):
         style.save(fig, tmp_path / "fig", data={"../x": frame})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
 
@@ -18,8 +19,6 @@ from skillcomp.errors import (
     StudyError,
     extra_imports,
     require_known,
-    shortened,
-    suggest,
 )
 from skillcomp.frames.estimates import columns_of
 from skillcomp.report.escaped_text import render, template_text, visible
@@ -97,11 +96,7 @@ class Control:
         """Return the position of a value or caption; raise StudyError if there is no such value."""
         if value in self.values:
             return self.values.index(value)
-        if str(value) not in self.captions:
-            raise StudyError(
-                f"choose: {name}: found {value!r}; allowed: {shortened(self.captions, 12)}."
-                + suggest(str(value), self.captions)
-            )
+        require_known(f"choose: {name}: found", str(value), self.captions, StudyError)
         return self.captions.index(str(value))
 
     def offer(self, values: Iterable[Any]) -> None:
@@ -195,9 +190,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         """Return the status line."""
         return str(self.page.status)
 
-    def _control_moved(self, name: str, change: Any) -> None:
+    def _control_moved(self, name: str, _: Any) -> None:
         if self._listens:
-            self.do("set", {"name": name, "value": change["new"]})
+            with self._redrawn():
+                self._control_changed(name)
 
     def chosen(self, name: str) -> Any:
         """Return the chosen value of a control."""
@@ -264,7 +260,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
                 "choose: there is no control", name, self.choices, StudyError, label="there"
             )
             at = self.choices[name].position_of(value, name)
-            self.do("set", {"name": name, "value": at})
+            with self._redrawn():
+                self.choices[name].at = at
+                self._control_changed(name)
         return self
 
     def do(self, command: str, value: Any = None) -> Self:
@@ -277,28 +275,24 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         value : object, optional
             Argument of the command.
         """
+        with self._redrawn():
+            if act := getattr(self, f"_do_{command}", None):
+                act(value)
+        return self
+
+    @contextmanager
+    def _redrawn(self) -> Iterator[None]:
+        """Run a block that changes the state, and redraw; show an error in the status line.
+
+        An exception in a callback would reach only the log of the kernel.
+        """
         problem, self._listens = "", False
         try:
-            self._run_command(command, value)
+            yield
         except (SkillcompError, OSError) as cause:
-            # Show the problem in the status line, because an exception in a callback would reach
-            # only the log of the kernel.
             problem = str(cause)
         self._refresh_view(problem)
         self._listens = True
-        return self
-
-    def _run_command(self, command: str, value: Any) -> None:
-        name, at = command, None
-        if command == "set" and isinstance(value, dict):
-            name, at = str(value.get("name")), value.get("value")
-        elif act := getattr(self, f"_do_{command}", None):
-            act(value)
-        if isinstance(at, int) and name in self.choices:
-            control = self.choices[name]
-            if 0 <= at < len(control.values):
-                control.at = at
-                self._control_changed(name)
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
         """Run a command from the browser; ignore malformed commands and late labels.

@@ -26,7 +26,6 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import UNITS, ordered, require_columns
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
-from skillcomp.style import describe_axes as describe_axes
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -238,18 +237,14 @@ def number_text(
     return (text if re.search("[^+0.-]", text) else "0").replace("-", "\N{MINUS SIGN}")
 
 
-_UNITS = {"percentage points": "points", "dollars": "US dollars"}
-_NAMES = {
-    "delta_passed": "Change in pass rate",
-    "delta_share_passed": "Change in share of checks passed",
-    "rate_passed": "Pass rate",
-    "rate_share_passed": "Share of checks passed",
-}
+_UNITS = {"rate": "%", "percentage points": "points", "dollars": "US dollars"}
 
 
 def name_of(frame: pd.DataFrame, otherwise: str) -> str:
     """Return a name such as "Pass rate", or `otherwise` for unknown or mixed measures."""
-    return _NAMES.get(only_level(frame, "measure"), otherwise)
+    measure = only_level(frame, "measure")
+    name = called(measure).partition(",")[0]
+    return name[:1].upper() + name[1:] if name != measure.replace("_", " ") else otherwise
 
 
 def only_level(frame: pd.DataFrame, column: str, otherwise: str = "") -> str:
@@ -258,13 +253,8 @@ def only_level(frame: pd.DataFrame, column: str, otherwise: str = "") -> str:
     return str(names[0]) if len(names) == 1 else otherwise
 
 
-def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
-    """Return a name with a unit in brackets, such as "Pass rate (%)".
-
-    With `percent`, the unit is points if the name begins with "Difference" or "Change", else %.
-    """
-    if percent:
-        unit = "points" if name.startswith(("Difference", "Change")) else "%"
+def axis_label(name: str, unit: str | None) -> str:
+    """Return a name with a unit in brackets, such as "Pass rate (%)"."""
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
 
 
@@ -288,7 +278,7 @@ def whole_steps(axis: Axis, at: Floats) -> None:
     """Put ticks on whole numbers only, if all values are whole."""
     finite = at[np.isfinite(at)]
     if np.all(finite == np.round(finite)):
-        axis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=12, steps=[1, 2, 5, 10]))
 
 
 def wrapped(text: str, inches: float) -> str:

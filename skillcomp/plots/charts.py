@@ -14,7 +14,6 @@ from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
 from skillcomp.plots._shared import (
     Entry,
-    describe_axes,
     each,
     hue_looks,
     label_x,
@@ -27,7 +26,7 @@ from skillcomp.plots._shared import (
     scale,
     words,
 )
-from skillcomp.style import CATEGORIES, INK, Look, called, figure
+from skillcomp.style import CATEGORIES, INK, Look, called, describe_axes, figure
 
 # A measure has the same look in every panel.
 _MEASURES: dict[Any, Look] = {
@@ -417,7 +416,7 @@ def scores(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = Non
 
     Notes
     -----
-    Scores are jittered by at most 1 % of their range, so that documents with equal scores stay
+    Scores are jittered by at most 3 % of their range, so that documents with equal scores stay
     visible; the jitter has no meaning and is the same in every run.
     """
     where = "plots.scores"
@@ -427,19 +426,17 @@ def scores(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = Non
     at, results = numbers(frame, "score", where), draw.estimates(frame, where)
     ax = draw.axes(ax, height=3.0)
     width = pd.Series(at).max() - pd.Series(at).min()
-    at = at + width * np.random.default_rng(0).uniform(-0.01, 0.01, len(at))
+    at = at + width * np.random.default_rng(0).uniform(-0.03, 0.03, len(at))
     if unit == "points":
         draw.reference(ax, 0, upright=False)
     entries = level_marks(ax, at, results, hues, look_of, {}, width=0.6)
     percent = unit in ("rate", "points")
     scale(ax.yaxis, percent=percent, signed=unit == "points")
     label_x(ax, "Structure score of the document (0 to 100)")
-    text = draw.axis_label("Difference", unit, percent=percent)
-    text = "Pass rate (%)" if unit == "rate" else text
+    text = draw.axis_label("Pass rate" if unit == "rate" else "Difference", unit)
     label_y(ax, text)
     draw.legend(ax, entries if hue else [])
     what = f"{text.partition(' (')[0]} of each document against its structure score"
-    what += " of the document (0 to 100)"
     describe_axes(ax, what + (f", {each(hue)}" if hue else ""))
     return ax
 
@@ -511,7 +508,7 @@ def transfer_curve(
     scale(top.yaxis, percent=percent, signed=True)
     scale(below.yaxis, percent=percent)
     below.set_ylim(*((-0.02, 1.02) if percent else (None, None)))
-    change = draw.axis_label("Change", "points" if percent else None, percent=percent)
+    change = draw.axis_label("Change", "points" if percent else None)
     label_y(top, change + draw.level_text(frame))
     label_y(below, "Pass rate (%)" if percent else "Mean score")
     label_x(below, "Distance from the skill")

@@ -19,7 +19,6 @@ from skillcomp.plots._shared import (
     Floats,
     axis_label,
     characters,
-    describe_axes,
     hue_looks,
     level_names,
     level_text,
@@ -40,6 +39,7 @@ from skillcomp.style import (
     TICK_SIZE,
     VERDICT_LOOKS,
     Look,
+    describe_axes,
     grow,
     plain,
     quantity,
@@ -226,7 +226,7 @@ def draw_estimates(
     what = "Price of a pass" if price else "Estimate"
     if null == 0:
         what = "Difference"
-    text = axis_label(name_of(frame, what), unit, percent=percent) + level_text(frame)
+    text = axis_label(name_of(frame, what), unit) + level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
     with_signs = "verdict" in frame.columns and hue != "verdict"
@@ -524,8 +524,8 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             f"{', '.join(_PLACES)}."
         )
     is_rate = np.isin(of_row, ["near", "far"])
-    name = name_of(frame, "Rate" if is_rate.all() else "Difference")
-    text = axis_label(name, None, percent=True)
+    unit = "rate" if is_rate.all() else "points"
+    text = axis_label(name_of(frame, "Rate" if is_rate.all() else "Difference"), unit)
     if is_rate.any() and not is_rate.all():
         text = "Rate (%) or difference (points)"
     text += level_text(frame)
@@ -534,7 +534,7 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     rows = frame.drop(columns="measure", errors="ignore").assign(
         place=places,
         scope=np.where(pd.isna(scope), "all cases", scope),
-        unit="rate" if is_rate.all() else "points",
+        unit=unit,
     )
     group = "scope" if len({*scope} - {None}) > 1 else None
     drawn = draw_estimates(

@@ -24,7 +24,6 @@ from skillcomp.plots import _shared as draw
 from skillcomp.plots._shared import (
     LINE_GREY,
     Floats,
-    describe_axes,
     level_names,
     number_text,
     panel_size,
@@ -39,6 +38,7 @@ from skillcomp.style import (
     RATES,
     TICK_SIZE,
     Look,
+    describe_axes,
     figure,
     name_artist,
     plain,
@@ -120,7 +120,7 @@ def dimensions(
         if shown_n[i] and np.isfinite(sizes[i, j]):
             texts[i, j] += f"\n(n = {number_text(sizes[i, j])})"
     name = draw.name_of(frame, "Difference" if diverges else "Rate" if percent else "Estimate")
-    text = draw.axis_label(name, None, percent=percent) if label is None else label
+    text = draw.axis_label(name, unit) if label is None else label
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
     _heat_map(ax, cells, texts, norm, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
@@ -130,7 +130,7 @@ def dimensions(
     entries = [("undefined", Patch(**_HATCH))] if undefined else []
     draw.legend(ax, entries)
     rows_of = "dimension" if "dimension" in y else y
-    draw.describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
+    describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
     return ax
 
 
