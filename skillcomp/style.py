@@ -126,7 +126,7 @@ _CALLED = {
     "near_far_failure": "near-far failure",
 }
 # measures of which n is a number of cases
-_OF_CASES = r"(delta|rate)_(passed|share_passed|score)|gap|near_delta|far_delta"
+_OF_CASES = r"(delta|rate)_(passed|share_passed|score)|gap|near_delta|far_delta|.+_per_.*pass"
 # figures that `grow` may make higher: they have a single axes and the default height
 _GROWING: WeakSet[Figure] = WeakSet()
 _WARNED: set[tuple[str, ...]] = set()  # font families for which a warning was already given
@@ -435,6 +435,12 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
     return " ".join([*parts, f"{', '.join(facts)}."] if facts else parts)
 
 
+def counts_cases(frame: pd.DataFrame) -> bool:
+    """Return whether n is a number of cases in all rows, which depends on their measures."""
+    measures = frame.get("measure", pd.Series("")).astype("str")
+    return bool(measures.str.fullmatch(_OF_CASES).all())
+
+
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
     """List the range of n and the interval levels of a frame, if it has these columns."""
     facts = []
@@ -445,10 +451,8 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
         estimated = counts[frame["estimate"].notna()]
         counts = estimated if estimated.notna().any() else counts
         low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
-        measures = frame.get("measure", pd.Series("")).astype("str")
-        of_cases = measures.str.fullmatch(_OF_CASES).all()
         count = low + (f" to {high}" if low != high else "")
-        facts.append(f"{count} cases" if of_cases else f"n = {count}")
+        facts.append(f"{count} cases" if counts_cases(frame) else f"n = {count}")
     levels = pd.to_numeric(frame.get("ci_level", pd.Series(dtype=float))).dropna().unique()
     if len(levels):
         facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
@@ -496,6 +500,7 @@ def _subject_of(fig: Figure) -> str:
     descriptions = [_AXES_TEXTS[ax][0] for ax in panels if ax in _AXES_TEXTS]
     if len(descriptions) < len(panels) or not descriptions:
         return _axes_text(fig)
+    descriptions = [text for text in descriptions if text]
     titles = dict.fromkeys(called(ax.get_title()) for ax in panels if ax.get_title())
     return "; ".join(dict.fromkeys(descriptions)) + (f" ({', '.join(titles)})" if titles else "")
 

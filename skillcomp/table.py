@@ -16,7 +16,7 @@ from skillcomp.errors import FrameError, extra_imports
 from skillcomp.frames.estimates import UNITS, require_columns
 from skillcomp.io.files import as_path
 from skillcomp.io.latex_text import escape_latex, latex_label
-from skillcomp.style import called, interval, quantity
+from skillcomp.style import called, counts_cases, interval, quantity
 
 MOST_ROWS = 30  # number of rows that a table shows if it links to a file with all rows
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
@@ -195,7 +195,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     >>> print(table(delta))
     Change in pass rate; in points.
     <BLANKLINE>
-    | Skill | Estimate [interval] | n | p | Notes |
+    | Skill | Estimate [interval] | Cases | p | Notes |
     | --- | ---: | ---: | ---: | --- |
     | a | +50.0 [30.0, 70.0] | 14 | < .001 |  |
     | b | −7.1 [−35.0, 20.0] | 14 | .640 | a |
@@ -233,7 +233,8 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
         texts = [_cell_text(name, *cell) for cell in zip(flat[name], unit_of_row, strict=True)]
         numeric = pd.api.types.is_numeric_dtype(flat[name])
         numeric = numeric or all(re.fullmatch(_NUMBER, text) for text in texts)
-        formatted.append((_head_text(name), texts, numeric))
+        head = "Cases" if name == "n" and counts_cases(frame) else _head_text(name)
+        formatted.append((head, texts, numeric))
     letters, notes = _lettered_notes(flat)
     if any(letters):
         formatted.append(("Notes", letters, False))

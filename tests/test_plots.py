@@ -519,7 +519,7 @@ def test_transfer_takes_the_frame_of_the_gap_analysis_with_both_scopes():
         for m, e in (("near_delta", 0.6), ("far_delta", 0.4), ("gap", -0.2))
     ]  # fmt: skip
     ax = plots.transfer(pd.DataFrame(rows))
-    assert ticks(ax.yaxis)[1:3] == ["near (delta) (n = 20)", "far (delta) (n = 20)"]
+    assert ticks(ax.yaxis)[1:3] == ["near (delta) (20 cases)", "far (delta) (20 cases)"]
     assert [text.get_text() for text in gids(ax, "group")] == ["within dimensions", "pooled"]
     assert ax.get_xlabel() == "Difference (points), 95 % CI" and len(segments(ax)) == 6
     both = plots.transfer(pd.concat([near_far().query("transfer != 'gap'"), pd.DataFrame(rows)]))

@@ -111,7 +111,8 @@ def test_a_table_without_rows_says_so() -> None:
 
 
 def test_columns_can_be_chosen_and_a_wrong_one_is_named() -> None:
-    assert list(sc.table(delta(), columns=["n", "skill"]).cells) == ["n", "Skill"]
+    assert list(sc.table(delta(), columns=["n", "skill"]).cells) == ["Cases", "Skill"]
+    assert "n" in sc.table(delta(measure="raw_agreement")).cells
     with pytest.raises(FrameError, match=r"there is no column 'skil'.*Did you mean 'skill'\?"):
         sc.table(delta(), columns=["skil"])
     with pytest.raises(FrameError, match="expected a DataFrame, found list"):

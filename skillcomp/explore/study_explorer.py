@@ -56,6 +56,11 @@ _DELTAS = [
     *("skill", "agent", "condition", "reference_rate", "rate"),
     *("estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "verdict", "method", "note"),
 ]
+# columns of the intervals of prices
+_PRICES = [
+    *("agent", "condition", "reference", "measure", "estimate", "ci_low", "ci_high"),
+    *("ci_level", "n", "method", "note"),
+]
 _RATES = {"rate": "condition", "reference_rate": "reference"}
 
 
@@ -215,6 +220,8 @@ class StudyExplorer(ui.Explorer):
         rows = frames_of[tab]
         if rows is None:
             raise StudyError(_LACKING[tab])
+        if tab == "cost":
+            rows = rows.dropna(subset="estimate")
         return self.selected_rows(rows, "skill", "agent", "condition")
 
     # Drawing
@@ -240,8 +247,10 @@ class StudyExplorer(ui.Explorer):
         if tab == "answer":
             parts = rows.groupby("topic", sort=False)["sentence"]
             return Markup("").join(_html_section(str(topic), texts) for topic, texts in parts)
-        prices = Markup(price_table(rows)) if tab == "cost" else Markup("")
-        return prices + Markup(table(rows).html(most=_MOST_ROWS))
+        prices, columns = Markup(""), None
+        if tab == "cost":
+            prices, columns = Markup(price_table(rows)), columns_of(rows, *_PRICES)
+        return prices + Markup(table(rows, columns=columns).html(most=_MOST_ROWS))
 
     # The tab `cases`
 

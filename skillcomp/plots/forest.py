@@ -39,6 +39,7 @@ from skillcomp.style import (
     TICK_SIZE,
     VERDICT_LOOKS,
     Look,
+    counts_cases,
     describe_axes,
     grow,
     plain,
@@ -446,6 +447,8 @@ def _name_rows(
     counts, clusters = (numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     room = (draw.panel_size(ax)[1] - _MARGIN) / max(len(names), 1) / (TICK_SIZE * 1.2 / 72)
     between = "\n" if n_levels > 1 and room > 2 else " "
+    if of_cases := counts_cases(frame):
+        clusters = np.full(len(frame), np.nan)
     texts = []
     for i, name in enumerate(names):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
@@ -454,9 +457,11 @@ def _name_rows(
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
             count = " to ".join(number_text(float(n)) for n in ends)
-        size = f"(n = {count})" if count else ""
-        if wrap is None:
-            texts.append(f"{name}{between}{size}" if count else name)
+        size = f"({count} cases)" if of_cases else f"(n = {count})"
+        if not count:
+            texts.append(name)
+        elif wrap is None:
+            texts.append(f"{name}{between}{size}")
         else:
             kept = size.replace(" ", "\N{NO-BREAK SPACE}")
             texts.append(draw.wrapped(f"{name} {kept}", wrap))
@@ -531,7 +536,7 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     text += level_text(frame)
     places = pd.Categorical([_PLACES[place] for place in of_row], categories=[*_PLACES.values()])
     scope = values(frame, "scope")
-    rows = frame.drop(columns="measure", errors="ignore").assign(
+    rows = frame.assign(
         place=places,
         scope=np.where(pd.isna(scope), "all cases", scope),
         unit=unit,

@@ -295,7 +295,7 @@ def datasheet(frame: pd.DataFrame) -> Axes:
     across = blended_transform_factory(fig.transFigure, last.transAxes)
     note = last.text(0.02, 0.5, paragraph, size=TICK_SIZE, color=GREY, transform=across)
     note.set(va="center", gid="note", in_layout=False)
-    describe_axes(last, text)
+    describe_axes(last, "", text)
     if panels and not len(missing):
         last.remove()
     return fig.axes[0]
