@@ -166,12 +166,13 @@ def use() -> AbstractContextManager[Any]:
     >>> mpl.rcParams["pdf.fonttype"] == before
     True
     """
-    before, families = mpl.rcParams.copy(), _font_families()
-    restore = ExitStack()
-    restore.callback(mpl.rcParams.update, {key: before[key] for key in before if key != "backend"})
+    settings: Any = mpl.rcParams  # typed as Any for the same reason as _STYLE
+    before = {key: value for key, value in settings.copy().items() if key != "backend"}
+    families, restore = _font_families(), ExitStack()
+    restore.callback(settings.update, before)
     # without the default, an earlier style would leave colours, grids or spines behind
     plt.style.use(["default", _STYLE])
-    mpl.rcParams["font.family"] = families
+    settings["font.family"] = families
     return restore
 
 

@@ -136,6 +136,7 @@ class ThresholdExplorer(ui.Explorer):
 
     errors: pd.DataFrame
     moved: pd.DataFrame
+    _open_row: tuple[str, int] | None
 
     def __init__(
         self,
@@ -224,7 +225,7 @@ class ThresholdExplorer(ui.Explorer):
 
     def _update_lists(self) -> None:
         """Find the texts judged wrongly, and those that the first threshold flags differently."""
-        self._open_row: tuple[str, int] | None = None
+        self._open_row = None
         point = self._chosen_point
         texts, flagged = self._texts_by_n[point[0]], self._flags_at(point)
         now = flagged.to_numpy()

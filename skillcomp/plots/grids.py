@@ -456,13 +456,13 @@ def cases(
     low, high = ax.get_xlim()
     reach = max(float(table["delta"].abs().max() or 0) if len(table) else 0, abs(low), abs(high))
     ax.set_xlim(max(-1.08, min(low, -reach)), min(1.08, max(high, reach)))
-    top = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
-    strips = {key: part for key, part in table.groupby(keys, sort=False) if key in top}
+    place = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
+    strips = {key: part for key, part in table.groupby(keys, sort=False) if key in place}
     size = min([_SIZE, *(_mark_size(ax, part["delta"]) for part in strips.values())])
     if size < _LEAST:  # such marks cannot be distinguished
         strips, table = {}, table.iloc[:0]
     for key, part in strips.items():
-        _draw_strip(ax, part, top[key], size)
+        _draw_strip(ax, part, place[key], size)
     changes = [change for change in _CHANGES if change in set(table["change"])]
     marks = [(f"case {change}", _mark_of_case(change)) for change in changes]
     draw.legend(ax, [*forest.entries, *marks])
