@@ -29,7 +29,7 @@ from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from skillcomp.errors import FrameError, SkillcompError, require_known
+from skillcomp.errors import FrameError, SkillcompError, require_known, require_type
 from skillcomp.io.files import replace_file
 from skillcomp.io.latex_text import latex_figure
 from skillcomp.io.spreadsheet_cells import as_csv
@@ -81,7 +81,7 @@ CATEGORIES = tuple(Look(**look) for look in _STYLE["axes.prop_cycle"])
 RATES = "cividis"
 DIFFERENCES = "RdBu"
 
-_MAX_LAYOUTS = 30
+_LAYOUTS = 5  # number of passes after which a layout hardly changes
 # amount of an attempt -> its name
 AMOUNTS = {
     "cost_usd": "cost",
@@ -115,6 +115,7 @@ _CALLED = {
     "cohen_kappa": "Cohen's kappa",
     "krippendorff_alpha": "Krippendorff's alpha",
     "rate_passed": "pass rate",
+    "rate_share_passed": "share of checks passed",
     "delta_passed": "change in pass rate",
     "delta_share_passed": "change in share of checks passed",
     "sensitivity_change": "passes among gold passes",
@@ -125,7 +126,7 @@ _CALLED = {
     "near_far_failure": "near-far failure",
 }
 # measures of which n is a number of cases
-_OF_CASES = r"(delta|rate)_(passed|share_passed|score)|gap|near_delta|far_delta"
+_OF_CASES = r"(delta|rate)_(passed|share_passed|score)|gap|near_delta|far_delta|.+_per_.*pass"
 # figures that `grow` may make higher: they have a single axes and the default height
 _GROWING: WeakSet[Figure] = WeakSet()
 _WARNED: set[tuple[str, ...]] = set()  # font families for which a warning was already given
@@ -141,16 +142,6 @@ _WIDE_FONTS = (
     *("WenQuanYi Micro Hei", "WenQuanYi Zen Hei", "PingFang SC", "Hiragino Sans", "Heiti TC"),
     *("Microsoft YaHei", "SimHei", "Yu Gothic", "Malgun Gothic", "Arial Unicode MS", "Noto Sans"),
 )
-# Settings that match this pattern are reset to matplotlib's defaults. Otherwise an earlier style (a
-# dark one, for instance) would leave colours, grids or spines behind.
-_RESET = re.compile(
-    r"(axes|errorbar|font|grid|hatch|image|legend|lines|markers|mathtext|patch|path|scatter|text"
-    r"|xaxis|xtick|yaxis|ytick|figure\.subplot)\.|figure\.(autolayout|frameon)$"
-)
-_RC: Any = {
-    **{key: value for key, value in mpl.rcParamsDefault.items() if _RESET.match(key)},
-    **_STYLE,
-}
 
 
 def use() -> AbstractContextManager[Any]:
@@ -175,9 +166,13 @@ def use() -> AbstractContextManager[Any]:
     >>> mpl.rcParams["pdf.fonttype"] == before
     True
     """
-    restore = ExitStack()
-    restore.callback(mpl.rcParams.update, {key: mpl.rcParams[key] for key in _RC})
-    mpl.rcParams.update(_RC | {"font.family": _font_families()})
+    settings: Any = mpl.rcParams  # typed as Any for the same reason as _STYLE
+    before = {key: value for key, value in settings.copy().items() if key != "backend"}
+    families, restore = _font_families(), ExitStack()
+    restore.callback(settings.update, before)
+    # without the default, an earlier style would leave colours, grids or spines behind
+    plt.style.use(["default", _STYLE])
+    settings["font.family"] = families
     return restore
 
 
@@ -191,7 +186,7 @@ def _font_families() -> list[str]:
 
 def _fonts_of(family: str) -> list[str]:
     """Return the user's fonts for a generic family such as serif; return a font name unchanged."""
-    # typed as Any for the same reason as _RC
+    # typed as Any for the same reason as _STYLE
     settings: Any = mpl.rcParams
     defaults: Any = mpl.rcParamsDefault
     key = f"font.{family}"
@@ -245,7 +240,7 @@ def figure(
     if not height > 0:
         raise SkillcompError(f"style.figure: height is {height}; allowed: above 0 (inches).")
     # use() sets svg.hashsalt, so a different value shows that use() has not been called
-    if mpl.rcParams["svg.hashsalt"] != _RC["svg.hashsalt"]:
+    if mpl.rcParams["svg.hashsalt"] != _STYLE["svg.hashsalt"]:
         use()
     size = (WIDTHS[width], height)
     fig, axes = plt.subplots(
@@ -441,6 +436,12 @@ def describe(data: Mapping[str, pd.DataFrame], *, lead: str = "") -> str:
     return " ".join([*parts, f"{', '.join(facts)}."] if facts else parts)
 
 
+def counts_cases(frame: pd.DataFrame) -> bool:
+    """Return whether n is a number of cases in all rows, which depends on their measures."""
+    measures = frame.get("measure", pd.Series("")).astype("str")
+    return bool(measures.str.fullmatch(_OF_CASES).all())
+
+
 def _frame_facts(frame: pd.DataFrame) -> list[str]:
     """List the range of n and the interval levels of a frame, if it has these columns."""
     facts = []
@@ -451,10 +452,8 @@ def _frame_facts(frame: pd.DataFrame) -> list[str]:
         estimated = counts[frame["estimate"].notna()]
         counts = estimated if estimated.notna().any() else counts
         low, high = (f"{round(side):,}" for side in (counts.min(), counts.max()))
-        measures = frame.get("measure", pd.Series("")).astype("str")
-        of_cases = measures.str.fullmatch(_OF_CASES).all()
         count = low + (f" to {high}" if low != high else "")
-        facts.append(f"{count} cases" if of_cases else f"n = {count}")
+        facts.append(f"{count} cases" if counts_cases(frame) else f"n = {count}")
     levels = pd.to_numeric(frame.get("ci_level", pd.Series(dtype=float))).dropna().unique()
     if len(levels):
         facts.append(f"{', '.join(f'{100 * level:g} %' for level in levels)} intervals")
@@ -480,18 +479,14 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
 
 def _estimates_text(frame: pd.DataFrame) -> str:
     """List the first twelve estimates of a frame with the names of their rows."""
-    first = frame.head(12)
-    before = list(frame.columns).index("estimate")
-    names = [
-        [called(v) for v in row.iloc[:before] if isinstance(v, str) and v != row.get("unit")]
-        for _, row in first.iterrows()
-    ]
-    # if the names do not distinguish all rows, add the values of further columns
-    if len(set(map(tuple, names))) < len(names):
-        further = first[_distinguishing_columns(frame)].to_numpy().tolist()
-        names = [[*own, *map(called, more)] for own, more in zip(names, further, strict=True)]
-    numbers = [interval(row) for _, row in first.iterrows()]
-    rows = [f"{', '.join(own)} {at}".strip() for own, at in zip(names, numbers, strict=True)]
+    texts = frame.drop(columns=["unit", "method", "note"], errors="ignore")
+    place = list(texts.columns).index("estimate")
+    # behind the estimate are details, and columns that distinguish rows
+    names = [c for at, c in enumerate(texts) if at < place or texts[c].nunique() > 1]
+    rows = []
+    for (_, row), cells in zip(frame.head(12).iterrows(), texts[names].to_numpy(), strict=False):
+        words = [called(cell) for cell in cells if isinstance(cell, str) and len(cell) <= 40]
+        rows.append(f"{', '.join(words)} {interval(row)}".strip())
     more = f"; and {len(frame) - 12} more rows." if len(frame) > 12 else "."
     return " " + "; ".join(rows) + more
 
@@ -506,16 +501,9 @@ def _subject_of(fig: Figure) -> str:
     descriptions = [_AXES_TEXTS[ax][0] for ax in panels if ax in _AXES_TEXTS]
     if len(descriptions) < len(panels) or not descriptions:
         return _axes_text(fig)
-    titles = list(dict.fromkeys(called(ax.get_title()) for ax in panels if ax.get_title()))
-    if len(set(descriptions)) == 1:
-        return descriptions[0] + (f" ({', '.join(titles)})" if titles else "")
-    if len(descriptions) == 2:
-        first, second = (text[:1].lower() + text[1:] for text in descriptions)
-        spec = panels[0].get_subplotspec()
-        if spec is not None and spec.get_gridspec().ncols == 1:
-            return f"Above: {first}; below: {second}"
-        return f"Left: {first}; right: {second}"
-    return "; ".join(dict.fromkeys(descriptions))
+    descriptions = [text for text in descriptions if text]
+    titles = dict.fromkeys(called(ax.get_title()) for ax in panels if ax.get_title())
+    return "; ".join(dict.fromkeys(descriptions)) + (f" ({', '.join(titles)})" if titles else "")
 
 
 def _axes_text(fig: Figure) -> str:
@@ -525,18 +513,6 @@ def _axes_text(fig: Figure) -> str:
         labels = [text for text in (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) if text]
         parts += [" by ".join(called(text) for text in labels)] if labels else []
     return "; ".join(dict.fromkeys(parts)) or "Axes without labels"
-
-
-def _distinguishing_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns after 'estimate' that hold short texts and have at least two values."""
-    behind = list(frame.columns)[list(frame.columns).index("estimate") + 1 :]
-    return [
-        name
-        for name in behind
-        if name not in ("method", "note", "unit")
-        and frame[name].map(lambda value: isinstance(value, str) and len(value) <= 40).all()
-        and frame[name].nunique() > 1
-    ]
 
 
 def save(
@@ -583,8 +559,7 @@ def save(
     -----
     A csv contains the whole frame in its order, and floats with all digits; the index is written
     only if it is not the row number. The json contains name, rows, columns and sha256 of each csv,
-    the size of the figure, the place where it can be cut between two panels (as a share of its
-    width, or null), caption, alternative text, package versions and the fingerprint.
+    the size of the figure, caption, alternative text, package versions and the fingerprint.
     """
     _check_frames(data)
     target = Path(path)
@@ -596,7 +571,7 @@ def save(
         # dates and program names would differ between runs
         fig.savefig(pdf, format="pdf", metadata={"CreationDate": None})
         fig.savefig(png, format="png", metadata={"Software": None})
-        svg, cut = _titled_svg(fig, stem), _between_panels(fig)
+        svg = _titled_svg(fig, stem)
     files, frames = {".pdf": pdf.getvalue(), ".png": png.getvalue()}, {}
     for name, frame in data.items():
         plain_index = isinstance(frame.index, pd.RangeIndex) and frame.index.name is None
@@ -613,7 +588,6 @@ def save(
         "figure": stem,
         "caption": words,
         "alt": alt_text(fig, data),
-        "cut": cut,
         "size_inches": [round(float(side), 4) for side in fig.get_size_inches()],
         "frames": frames,
         "versions": {name: version(name) for name in _PACKAGES},
@@ -631,20 +605,9 @@ def save(
     return paths
 
 
-def _between_panels(fig: Figure) -> float | None:
-    """Return where to cut a figure of two panels, as a share of its width; None for any other."""
-    specs = [spec for ax in fig.axes if (spec := ax.get_subplotspec()) is not None]
-    columns = [s.colspan.start for s in specs if s.get_gridspec().get_geometry() == (1, 2)]
-    if columns != [0, 1] or len(fig.axes) != 2 or fig.legends:
-        return None
-    boxes: list[Any] = [ax.get_tightbbox() for ax in fig.axes]
-    left, right = boxes[0].x1, boxes[1].x0
-    return round(float((left + right) / 2 / fig.bbox.width), 4) if left < right else None
-
-
 @contextmanager
 def _layout_at_rest(fig: Figure) -> Iterator[None]:
-    """Compute the layout until it is stable, then fix it.
+    """Compute the layout from its start, then fix it.
 
     A constrained layout changes slightly each time. If it were not fixed, the pdf would differ
     from the png, and one run from the next.
@@ -656,13 +619,8 @@ def _layout_at_rest(fig: Figure) -> Iterator[None]:
     for ax in fig.axes:
         if (spec := ax.get_subplotspec()) is not None:
             ax.set_subplotspec(spec)
-    before = np.full(4 * len(fig.axes), np.nan)
-    for _ in range(_MAX_LAYOUTS):
+    for _ in range(_LAYOUTS):
         engine.execute(fig)
-        now = np.array([ax.get_position().bounds for ax in fig.axes]).ravel()
-        if np.allclose(before, now, rtol=0, atol=1e-9):
-            break
-        before = now
     fig.set_layout_engine("none")
     try:
         yield
@@ -677,10 +635,7 @@ def _check_frames(data: Mapping[str, pd.DataFrame]) -> None:
             "figure was drawn from."
         )
     for name, frame in data.items():
-        if not isinstance(frame, pd.DataFrame):
-            raise FrameError(
-                f"style.save: data['{name}'] is a {type(frame).__name__}; allowed: a DataFrame."
-            )
+        require_type(f"style.save: data['{name}']", frame, pd.DataFrame, "of pandas", FrameError)
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(name)):
             problem = f"'{name}' is no name for a file; allowed: letters, digits, _ and -."
             raise FrameError(f"style.save: {problem}")

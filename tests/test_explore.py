@@ -478,14 +478,13 @@ def test_the_threshold_shows_the_rates_that_calibrate_gives(
         assert sc.style.interval(rows.loc[measure]) in Tags(one.view).said
     assert one.moved.empty
     before = one.view
-    one.do("n", 1)
+    one.choose(n=6)
     assert one.choices["n"].value == 6 and one.view != before and len(one.moved)
     one.do("move", 0)
     assert 'class="s"' in one.view
-    one.do("keep")
+    one.choose(n=chosen["n"])
     assert one.moved.empty
-    one.choose(cut=one.choices["cut"].values[-1])
-    one.do("n", 1)
+    one.choose(cut=one.choices["cut"].values[-1]).choose(n=6)
     assert one.choices["cut"].value == max(one.choices["cut"].values[1:])
 
 

@@ -141,13 +141,13 @@ def test_the_sliders_move_the_point_and_the_lists(lab: Lab) -> None:
     page = lab.page
     lab.cell(CUT)
     lab.said("n = 3")  # the n of calibrate: with n = 2 all fresh texts are flagged
-    ring = "document.querySelector('[data-mine] .scx-ring').style.left"
-    before = page.evaluate(ring)
+    drawn = "document.querySelector('[data-mine] .scx-figure img').src"
+    before = page.evaluate(drawn)
     handle = "document.querySelector('[data-mine] .scx-{} .noUi-handle').focus()"
     page.evaluate(handle.format("n"))
     page.press("ArrowLeft")
     lab.said("n = 2")
-    page.wait(f"{ring} !== {before!r}")
+    page.wait(f"{drawn} !== {before!r}")
     page.evaluate(handle.format("cut"))
     page.press("ArrowRight")
     lab.said("at least")

@@ -155,15 +155,6 @@ def test_names_from_outside_are_escaped() -> None:
         assert HOSTILE not in page and "&lt;img src=x" in page
 
 
-def test_export_writes_the_page_the_figure_and_the_tables(study: Any, tmp_path: Path) -> None:
-    study.choose(skill=None, condition="skill", grader="g1")
-    names = {path.name for path in study.export(tmp_path / "mine")}
-    assert {"index.html", "answer.csv", "cases.csv", "forest.pdf", "forest-delta.csv"} <= names
-    assert all((tmp_path / "mine" / name).is_file() for name in names)
-    assert set(pd.read_csv(tmp_path / "mine" / "cases.csv")["condition"]) == {"skill"}
-    assert study.export(" ") == [] and "has no name" in shown(study.show("export"))
-
-
 def test_wrong_arguments_are_named(study: Any, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="no control 'skil'"):
         study.choose(skil="a")

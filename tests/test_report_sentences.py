@@ -280,7 +280,7 @@ def test_text_table_and_figure_agree_in_sign_and_in_name() -> None:
         DRIFT.assign(unit="points"), columns=["measure", "estimate", "ci_low", "ci_high"]
     )
     ax = sc.plots.estimates(DRIFT.head(3), y="grader", hue="measure")
-    legend = [entry.get_text() for entry in ax.get_legend().texts]
+    legend = [entry.get_text() for entry in ax.figure.legends[0].texts]
     cells = table.cells.iloc[:, 0].str.lower().tolist()
     for row, name in zip(DRIFT.iloc[1:3].itertuples(), cells[1:3], strict=True):
         number = f"{100 * row.estimate:+.0f} points".replace("-", "−")

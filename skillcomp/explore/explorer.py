@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
 
@@ -13,15 +13,12 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.axes import Axes
 
 from skillcomp.errors import (
     SkillcompError,
     StudyError,
     extra_imports,
     require_known,
-    shortened,
-    suggest,
 )
 from skillcomp.frames.estimates import columns_of
 from skillcomp.report.escaped_text import render, template_text, visible
@@ -63,23 +60,23 @@ class Control:
     def __init__(
         self,
         label: str,
-        values: Iterable[Any] = (),
+        values: Iterable[Any],
         form: Callable[[Any], str] = _caption,
         *,
         kind: Any = widgets.Dropdown,
-        hint: str = "",
+        **options: Any,
     ) -> None:
-        self.values: list[Any] = []
+        self.values = list(values)
         self._form = form
-        # ipywidgets refuses a slider without options, so begin with an empty option
-        first = {"options": [("", 0)]} if kind is widgets.SelectionSlider else {}
-        self.widget = kind(description=label, tooltip=hint, **first)
-        self.offer(values)
+        self.widget = kind(description=label, options=self._options(), **options)
 
     @property
     def captions(self) -> list[str]:
         """Return the text of each value."""
         return [self._form(value) for value in self.values]
+
+    def _options(self) -> list[tuple[str, int]]:
+        return [(visible(text), i) for i, text in enumerate(self.captions)]
 
     @property
     def at(self) -> int:
@@ -99,27 +96,20 @@ class Control:
         """Return the position of a value or caption; raise StudyError if there is no such value."""
         if value in self.values:
             return self.values.index(value)
-        if str(value) not in self.captions:
-            raise StudyError(
-                f"choose: {name}: found {value!r}; allowed: {shortened(self.captions, 12)}."
-                + suggest(str(value), self.captions)
-            )
+        require_known(f"choose: {name}: found", str(value), self.captions, StudyError)
         return self.captions.index(str(value))
 
     def offer(self, values: Iterable[Any]) -> None:
         """Replace the values; keep the chosen value if it is among them, else choose the first."""
-        before, offered = self.value, list(values)
-        if offered == self.values:
-            return
-        self.values = offered
-        if offered:
-            self.widget.options = [(visible(text), i) for i, text in enumerate(self.captions)]
-            self.at = offered.index(before) if before in offered else 0
+        before = self.value
+        self.values = list(values)
+        self.widget.options = self._options()
+        self.at = self.values.index(before) if before in self.values else 0
 
 
 def dropdown(label: str, values: Iterable[Any], *, key: str = "") -> Control:
     """Return a dropdown of the distinct values; the first option means all values."""
-    return Control(label, [None, *dict.fromkeys(values)], hint=f"key {key}" if key else "")
+    return Control(label, [None, *dict.fromkeys(values)], tooltip=f"key {key}" if key else "")
 
 
 def next_position(at: int, by: Any, n: int) -> int:
@@ -200,9 +190,10 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         """Return the status line."""
         return str(self.page.status)
 
-    def _control_moved(self, name: str, change: Any) -> None:
+    def _control_moved(self, name: str, _: Any) -> None:
         if self._listens:
-            self.do("set", {"name": name, "value": change["new"]})
+            with self._redrawn():
+                self._control_changed(name)
 
     def chosen(self, name: str) -> Any:
         """Return the chosen value of a control."""
@@ -269,7 +260,9 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
                 "choose: there is no control", name, self.choices, StudyError, label="there"
             )
             at = self.choices[name].position_of(value, name)
-            self.do("set", {"name": name, "value": at})
+            with self._redrawn():
+                self.choices[name].at = at
+                self._control_changed(name)
         return self
 
     def do(self, command: str, value: Any = None) -> Self:
@@ -282,31 +275,24 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         value : object, optional
             Argument of the command.
         """
+        with self._redrawn():
+            if act := getattr(self, f"_do_{command}", None):
+                act(value)
+        return self
+
+    @contextmanager
+    def _redrawn(self) -> Iterator[None]:
+        """Run a block that changes the state, and redraw; show an error in the status line.
+
+        An exception in a callback would reach only the log of the kernel.
+        """
         problem, self._listens = "", False
         try:
-            self._run_command(command, value)
+            yield
         except (SkillcompError, OSError) as cause:
-            # Show the problem in the status line, because an exception in a callback would reach
-            # only the log of the kernel.
             problem = str(cause)
         self._refresh_view(problem)
         self._listens = True
-        return self
-
-    def _run_command(self, command: str, value: Any) -> None:
-        name, at = command, None
-        if command == "set" and isinstance(value, dict):
-            name, at = str(value.get("name")), value.get("value")
-        elif command in self.choices:  # to the next or the previous value
-            control = self.choices[command]
-            at = next_position(control.at, value, len(control.values))
-        elif act := getattr(self, f"_do_{command}", None):
-            act(value)
-        if isinstance(at, int) and name in self.choices:
-            control = self.choices[name]
-            if 0 <= at < len(control.values):
-                control.at = at
-                self._control_changed(name)
 
     def hear(self, _: Any, content: Any, buffers: Any = None) -> None:
         """Run a command from the browser; ignore malformed commands and late labels.
@@ -351,41 +337,11 @@ class Explorer(widgets.VBox):  # type: ignore[misc]
         return f"{self.title}: {self.status}"
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure as a PNG for the browser, with the places of its axes and of its data.
-
-    Attributes
-    ----------
-    src : str
-        The PNG as a data URL.
-    width : int
-        Width of the picture in CSS pixels.
-    top, height : float
-        Distance of the axes from the top, and their height, in percent of the picture.
-    """
-
-    src: str
-    width: int
-    top: float
-    height: float
-    _data: Any  # the transformation from data to shares of the picture
-
-    def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return how far a data point is from the left and the top, in percent of the picture."""
-        across, up = self._data.transform((x, y))
-        return 100 * across, 100 - 100 * up
-
-
-def picture(ax: Axes) -> Picture:
-    """Draw the figure that contains `ax` as a picture, and close the figure."""
-    fig: Any = ax.figure
+def picture(fig: Any) -> Fields:
+    """Draw a figure as a PNG for the browser and close it; return its data URL and its width."""
     with mpl.rc_context({"savefig.bbox": None}):
-        fig.set_dpi(_DPI)
         buffer = io.BytesIO()
         fig.savefig(buffer, format="png", dpi=_DPI)
-    width = round(96 * fig.get_size_inches()[0])
-    axes, data = ax.get_position(), (ax.transData - fig.transFigure).frozen()
     plt.close(fig)
     src = "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
-    return Picture(src, width, 100 - 100 * axes.y1, 100 * axes.height, data)
+    return {"src": src, "width": round(96 * fig.get_figwidth())}

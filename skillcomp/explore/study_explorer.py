@@ -5,26 +5,22 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cache, cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from markupsafe import Markup
 
-from skillcomp import deltas, frames, reliability, skillverdicts, style
+from skillcomp import frames, reliability, style
 from skillcomp.errors import SkillcompError, StudyError, extra_imports, require_known
 from skillcomp.explore import explorer as ui
 from skillcomp.frames import Frames
-from skillcomp.frames.contracts import AMOUNTS
 from skillcomp.frames.estimates import columns_of, ordered, rows_of_group
-from skillcomp.frames.reference_labels import compared_rows
 from skillcomp.io.store import RunStore
 from skillcomp.report import escaped_text as html
 from skillcomp.report.answer import Answer, answer, draw_headline
 from skillcomp.report.case_pages import Answers
 from skillcomp.report.chapters import NOT_SHOWN
-from skillcomp.report.page import write_answer
+from skillcomp.report.page import price_table
 from skillcomp.report.phrases import size
 from skillcomp.report.screens import TITLES
 from skillcomp.report.study_data import frame_of, opened
@@ -34,9 +30,8 @@ from skillcomp.table import Table, table
 with extra_imports("lab", "an explorer"):
     import ipywidgets as widgets
 
-TABS = ("answer", "forest", "cases", "graders", "cost", "export")
+TABS = ("answer", "forest", "cases", "graders", "cost")
 _FRAMES = ("cases", "attempts", "gold", "verdicts")
-_MOST_BUTTONS = 4  # up to this number of graders have buttons; more are in a dropdown
 _MOST_ROWS = 30
 _NGRAM = 6  # the default of `ngram` in the other explorers
 _CASES = [
@@ -48,14 +43,25 @@ _CASES = [
     "delta",
     "verdict",
 ]
-_AGREEMENT = ["raw_agreement", "gwet_ac1", "false_passes", "false_fails", "failure_share"]
+# what the study lacks if the answer has no rows for a tab
+_LACKING = {
+    "cases": "The study compares no conditions, so no case has a change.",
+    "graders": "The study has no gold labels, so nobody knows how often a grader errs; name their "
+    "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts.",
+    "cost": "The study records no dollars, seconds or tokens; name their columns by cost_usd=, "
+    "seconds=, input_tokens= and output_tokens= of sc.from_frame.",
+}
 # columns of the rows that can be opened
 _DELTAS = [
     *("skill", "agent", "condition", "reference_rate", "rate"),
     *("estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "verdict", "method", "note"),
 ]
+# columns of the intervals of prices
+_PRICES = [
+    *("agent", "condition", "reference", "measure", "estimate", "ci_low", "ci_high"),
+    *("ci_level", "n", "method", "note"),
+]
 _RATES = {"rate": "condition", "reference_rate": "reference"}
-_EXPORTS = "Write the page, the figure, and the tables of all tabs as csv, to this folder."
 
 
 def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
@@ -69,11 +75,12 @@ def study(own: Frames | RunStore | str | PathLike[str]) -> StudyExplorer:
     Returns
     -------
     StudyExplorer
-        A widget with six tabs. ``answer`` has the sentences of :func:`skillcomp.report.answer`,
+        A widget with five tabs. ``answer`` has the sentences of :func:`skillcomp.report.answer`,
         ``forest`` the figure of the paired deltas, ``cases`` the cases behind each delta and their
-        answers side by side, ``graders`` the agreement of the graders with gold, ``cost`` what the
-        answers and each pass cost, and ``export`` writes all of these to a folder. A control is
-        hidden if the study has only one value for it. In the tab ``cases`` a click on a row opens
+        answers side by side, ``graders`` the agreement of the graders with gold, and ``cost`` what
+        an attempt and each pass cost; :func:`skillcomp.report.build` writes all of these as a page.
+        A control is hidden if the study has only one value for it. In the tab ``cases`` a click on
+        a row opens
         its cases (:func:`skillcomp.skillverdicts.cases`), a click on a case opens its answers with
         the quotes and reasons of all graders, and the arrow keys step through the cases. In code,
         ``choose(grader="g2", margin=0.2)`` sets the controls, ``show("forest")`` opens a tab, and
@@ -113,14 +120,9 @@ class StudyExplorer(ui.Explorer):
         self._verdicts = verdicts[rounds.eq(rounds.min())]
         self.choices = self._make_controls()
         self._result = cache(lambda grader: answer(own, grader=grader))
-        self._outcomes_of = cache(self._graded_attempts)
         self._shown = cache(lambda tab, *_: self._tab_html(tab))
         self._row: int | None = None
-        self._exported = _EXPORTS
-        self._folder = widgets.Text("my-report", description="Folder", continuous_update=False)
-        self._write = widgets.Button(description="Write", button_style="primary")
-        self._write.on_click(lambda _: self.export(self._folder.value))
-        super().__init__("Study", self._folder, self._write)
+        super().__init__("Study")
 
     @property
     def tab(self) -> str:
@@ -142,36 +144,9 @@ class StudyExplorer(ui.Explorer):
         return self
 
     def show(self, tab: str) -> StudyExplorer:
-        """Open a tab: answer, forest, cases, graders, cost or export."""
+        """Open a tab: answer, forest, cases, graders or cost."""
         require_known("show: there is no tab", tab, TABS, StudyError, label="there")
         return self.choose(tab=tab)
-
-    def export(self, folder: str | PathLike[str]) -> list[Path]:
-        """Write the page, the figure and the tables of the tabs to a folder; return the files."""
-        written = []
-        try:
-            if not str(folder).strip():
-                raise StudyError("export: the folder has no name; type one, such as my-report.")
-            written = self._write_files(Path(folder))
-            names = ", ".join(path.name for path in written)
-            self._exported = f"In {Path(folder).resolve()}: {names}."
-        except (SkillcompError, OSError) as error:
-            self._exported = NOT_SHOWN + str(error)
-        self._refresh_view()
-        return written
-
-    def _write_files(self, folder: Path) -> list[Path]:
-        written = [write_answer(self._current_answer(), self._study, folder, None, "all")]
-        for name in ("answer", "cases", "graders", "cost"):
-            with suppress(SkillcompError):  # the tab with these rows shows the error
-                self._rows_of_tab(name).to_csv(folder / f"{name}.csv", index=False)
-                written.append(folder / f"{name}.csv")
-        rows = self._headline_rows()
-        data, fingerprint = {"delta": rows}, self._study.fingerprint
-        figure = draw_headline(rows)
-        written += style.save(figure, folder / "forest", data=data, fingerprint=fingerprint)
-        plt.close(figure)
-        return written
 
     # The controls
 
@@ -180,22 +155,16 @@ class StudyExplorer(ui.Explorer):
         references = [name for name in ("baseline", "previous") if name in conditions]
         conditions = [name for name in conditions if name not in references[:1]]
         graders = ordered(self._verdicts["grader"])
-        buttons = 1 < len(graders) <= _MOST_BUTTONS
         controls = {
             "tab": ui.Control("Tab", TABS, kind=widgets.ToggleButtons),
             "skill": ui.dropdown("Skill", ordered(self._attempts["skill"])),
             "agent": ui.dropdown("Agent", ordered(self._attempts["agent"].dropna())),
             "condition": ui.dropdown("Condition", conditions),
-            "grader": ui.Control(
-                "Grader", graders, kind=widgets.ToggleButtons if buttons else widgets.Dropdown
-            ),
+            "grader": ui.Control("Grader", graders),
             "margin": ui.Control(
-                "Margin",
-                [at / 100 for at in range(51)],
-                size,
-                kind=widgets.SelectionSlider,
+                "Margin", [at / 100 for at in range(51)], size, kind=widgets.SelectionSlider
             ),
-            "repeat": ui.Control("Repeat", form=lambda repeat: str(repeat or 1)),
+            "repeat": ui.Control("Repeat", [1], lambda repeat: str(repeat or 1)),
         }
         controls["margin"].at = 10
         with suppress(SkillcompError):  # the tab `graders` shows the error
@@ -212,8 +181,6 @@ class StudyExplorer(ui.Explorer):
             several = len({*control.values} - {None}) > 1
             shown = several and (name != "repeat" or self.at >= 0)
             control.widget.layout.display = None if shown else "none"
-        for widget in (self._folder, self._write):
-            widget.layout.display = None if self.tab == "export" else "none"
         shortcuts = dict(ui.STEPS) if self.tab == "cases" else {}
         return {"shortcuts": shortcuts, "status": "", "place": str(self._row)}
 
@@ -240,66 +207,28 @@ class StudyExplorer(ui.Explorer):
                 rows = rows[~rows["about"].isin(others) & ~rows["topic"].isin(others)]
         return rows
 
-    def _graded_attempts(self, grader: str) -> pd.DataFrame:
-        verdicts = self._verdicts[self._verdicts["grader"].eq(grader)]
-        outcomes = frames.outcomes(verdicts, self._cases, attempts=self._attempts)
-        return compared_rows(outcomes, getattr(self._study, "gold_drawn", ""))
-
-    def _outcomes(self) -> pd.DataFrame:
-        outcomes = self._outcomes_of(self.chosen("grader"))
-        return self.selected_rows(outcomes, "skill", "agent")
-
-    def _reference_condition(self) -> str:
-        return str(self._headline_rows()["reference"].iloc[0])
-
-    def _case_rows(self) -> pd.DataFrame:
-        by = ["agent"] if "agent" in self._headline_rows() else []
-        rows = skillverdicts.cases(self._outcomes(), by=by, reference=self._reference_condition())
-        return self.selected_rows(rows, "condition")
-
-    def _agreement_rows(self) -> pd.DataFrame:
-        if self._gold.empty:
-            raise StudyError(
-                "The study has no gold labels, so nobody knows how often a grader errs; name their "
-                "column by gold= of sc.from_frame, or label answers with sc.explore.verdicts."
-            )
-        verdicts = self.selected_rows(self._verdicts, "skill", "agent")
-        how: Fields = {"by": ["grader"], "average": ["agent"], "cases": self._cases}
-        if isinstance(self._study, Frames):
-            how |= {"gold_drawn": self._study.gold_drawn, "drawn_by": self._study.drawn_by}
-        return reliability.agreement(verdicts, self._gold, quantities=_AGREEMENT, **how)
-
-    def _cost_rows(self) -> pd.DataFrame:
-        attempts = self.selected_rows(self._attempts, "skill", "agent")
-        recorded = [name for name in AMOUNTS if name in attempts and attempts[name].notna().any()]
-        if not recorded:
-            raise StudyError(
-                "The study records no dollars, seconds or tokens; name their columns by cost_usd=, "
-                "seconds=, input_tokens= and output_tokens= of sc.from_frame."
-            )
-        outcomes, by = self._outcomes(), ["agent"] if "agent" in self._headline_rows() else []
-        how: Fields = {"by": by, "reference": self._reference_condition()}
-        changes = deltas.paired(outcomes, attempts, value=recorded, **how)
-        prices = deltas.price(outcomes, attempts, **how)
-        rows = pd.concat([changes, prices.dropna(subset="estimate")], ignore_index=True)
-        return self.selected_rows(rows, "condition")
-
     def _rows_of_tab(self, tab: str) -> pd.DataFrame:
-        rows_of = {
-            "answer": self._sentence_rows,
-            "cases": self._case_rows,
-            "graders": self._agreement_rows,
-            "cost": self._cost_rows,
+        """Return the rows behind a tab: those of the answer that have the chosen values."""
+        if tab == "answer":
+            return self._sentence_rows()
+        result = self._current_answer()
+        frames_of = {
+            "cases": result.cases,
+            "graders": result.frames.get("agreement"),
+            "cost": result.frames.get("price"),
         }
-        return rows_of[tab]()
+        rows = frames_of[tab]
+        if rows is None:
+            raise StudyError(_LACKING[tab])
+        if tab == "cost":
+            rows = rows.dropna(subset="estimate")
+        return self.selected_rows(rows, "skill", "agent", "condition")
 
     # Drawing
 
     def _render_view(self, *, live: bool) -> Markup:
         """Return the HTML of the open tab; unless `live`, its rows cannot be clicked."""
         try:
-            if self.tab == "export":
-                return _html_paragraph(self._exported)
             if self.tab == "cases":
                 return self._cases_html(live=live)
             return self._shown(*(c.value for n, c in self.choices.items() if n != "repeat"))
@@ -310,7 +239,7 @@ class StudyExplorer(ui.Explorer):
         """Return the HTML of a tab that has no state of its own."""
         if tab == "forest":
             rows = self._headline_rows()
-            drawn = ui.picture(draw_headline(rows).axes[0])
+            drawn = ui.picture(draw_headline(rows))
             caption = style.describe({"delta": rows}, lead="Change on the same cases.")
             rows_html = Markup(_delta_table(rows).html(most=_MOST_ROWS))
             return html.render("explore-forest", picture=drawn, caption=caption, table=rows_html)
@@ -318,7 +247,10 @@ class StudyExplorer(ui.Explorer):
         if tab == "answer":
             parts = rows.groupby("topic", sort=False)["sentence"]
             return Markup("").join(_html_section(str(topic), texts) for topic, texts in parts)
-        return Markup(table(rows).html(most=_MOST_ROWS))
+        prices, columns = Markup(""), None
+        if tab == "cost":
+            prices, columns = Markup(price_table(rows)), columns_of(rows, *_PRICES)
+        return prices + Markup(table(rows, columns=columns).html(most=_MOST_ROWS))
 
     # The tab `cases`
 
@@ -343,7 +275,7 @@ class StudyExplorer(ui.Explorer):
             return pd.DataFrame()
         row = rows.iloc[self._row]
         by = columns_of(rows, "skill", "agent", "condition")
-        cases = rows_of_group(self._case_rows(), {name: row[name] for name in by})
+        cases = rows_of_group(self._rows_of_tab("cases"), {name: row[name] for name in by})
         return cases.reset_index(drop=True)
 
     def _do_row(self, value: Any) -> None:

@@ -11,28 +11,21 @@ import pandas as pd
 from markupsafe import Markup
 
 from skillcomp import plots, style
-from skillcomp.errors import FrameError, extra_imports
+from skillcomp.errors import extra_imports
 from skillcomp.explore import explorer as ui
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
-from skillcomp.ngrams import Tokenizer, name_of_tokenizer
+from skillcomp.ngrams import Tokenizer
 from skillcomp.overlap.calibrate import (
-    COPIES,
-    NEEDED,
-    NULLS,
     Chooser,
     Settings,
-    existing_names,
+    classed_texts,
     make_sample,
     performance,
 )
 from skillcomp.overlap.score_spans_and_positives import (
     Skills,
-    checked_columns,
-    common_tokenizer,
-    require_one_row_per_attempt,
     roc,
-    score,
     skills_by_slug,
     source_files,
 )
@@ -84,10 +77,10 @@ def threshold(
         any shared n-gram; the other positions are the shares that calibration tries. One plot shows
         the share of shared n-grams in every text, with the cut. Another shows the ROC curve of the
         passages, with the chosen point. The widget also has the rates with their intervals, the
-        texts judged wrongly, and the texts that are flagged at the chosen point but not at a saved
-        point, or the reverse. Key ``c`` saves the chosen point. In code, ``choose(n=4, cut=None)``
-        sets the sliders, ``errors`` has the texts judged wrongly, and ``moved`` has the texts
-        flagged at only one of the two points.
+        texts judged wrongly, and the texts that are flagged at the chosen point but not at the
+        first one, or the reverse. In code, ``choose(n=4, cut=None)`` sets the sliders, ``errors``
+        has the texts judged wrongly, and ``moved`` has the texts flagged at only one of the two
+        points.
 
     Raises
     ------
@@ -100,18 +93,17 @@ def threshold(
     :func:`skillcomp.overlap.calibrate`. Copies with fewer than n tokens count as missed; other
     texts with fewer than n tokens are left out at this n.
     """
-    shared = checked_columns(shared, NEEDED, what="explore.threshold: shared")
-    if shared.empty:
-        raise FrameError("explore.threshold: shared has no rows; allowed: rows of overlap.score.")
-    require_one_row_per_attempt(shared, what="explore.threshold: shared")
-    lengths = sorted(shared["n"].astype("int64").unique().tolist())
-    label = name_of_tokenizer(tokenizer, tokenizer_name)
-    common_tokenizer({"shared": shared}, what="explore.threshold", label=label)
-    scored = score(
-        passages, skills=skills, ngram=lengths, tokenizer=tokenizer, tokenizer_name=tokenizer_name
+    every, passages, copies, clean = classed_texts(
+        shared,
+        passages,
+        what="explore.threshold",
+        attempts=attempts,
+        positive=positive,
+        nulls=nulls,
+        skills=skills,
+        tokenizer=tokenizer,
+        tokenizer_name=tokenizer_name,
     )
-    every = pd.concat([shared, scored], ignore_index=True)
-    passages = check(passages, "passages")
     by_id = passages.set_index("passage_id")
     texts = by_id["text"].to_dict()
     prompts = by_id["question"].to_dict() if "question" in by_id else {}
@@ -122,9 +114,6 @@ def threshold(
             cases = check(cases, "cases")[[*CASE, "prompt"]]
             rows = attempts.merge(cases, on=CASE, how="left")
             prompts |= rows.set_index("attempt_id")["prompt"].to_dict()
-    names = set(passages["level"].dropna())
-    copies = existing_names(positive, COPIES, names)
-    clean = existing_names(nulls, NULLS, names | set(every["condition"].dropna()))
     settings = Settings(copies, clean, max_false_flags)
     return ThresholdExplorer(every, settings, skills, texts, prompts, tokenizer)
 
@@ -142,11 +131,12 @@ class ThresholdExplorer(ui.Explorer):
         The sliders ``n`` and ``cut``; a cut of None flags any shared n-gram.
     errors, moved : pandas.DataFrame
         ``errors`` has the texts that the chosen n and cut judge wrongly. ``moved`` has the texts
-        that are flagged with the chosen n and cut but not with the saved ones, or the reverse.
+        that are flagged with the chosen n and cut but not with the first ones, or the reverse.
     """
 
     errors: pd.DataFrame
     moved: pd.DataFrame
+    _open_row: tuple[str, int] | None
 
     def __init__(
         self,
@@ -174,24 +164,20 @@ class ThresholdExplorer(ui.Explorer):
         groups = scored.astype({"n": "int64"}).groupby("n")
         self._texts_by_n = {n: part.reset_index(drop=True) for n, part in groups}
         self._levels = list(dict.fromkeys(scored.loc[passage, "level"]))
+        # a figure takes longer to draw than a slider to move, so draw where the slider is released
+        slider: Fields = {"kind": widgets.SelectionSlider, "continuous_update": False}
         self.choices = {
-            "n": ui.Control(
-                "n", self._sample.lengths, kind=widgets.SelectionSlider, hint="keys ↓ ↑"
-            ),
-            "cut": ui.Control("Cut", (), _cut_text, kind=widgets.SelectionSlider, hint="keys ← →"),
+            "n": ui.Control("n", self._sample.lengths, **slider),
+            "cut": ui.Control("Cut", [None], _cut_text, **slider),
         }
         n, cut = self._calibrated_point()
         self.choices["n"].at = self._sample.lengths.index(n)
         self._offer_cuts(cut)
-        self._saved_point = self._chosen_point
-        self._open_row: tuple[str, int] | None = None
-        self._pictures = cache(self._pictures_of)
+        self._first_point = self._chosen_point
         self._rates = cache(self._rates_at)
+        self._picture = cache(self._picture_of)
         self._update_lists()
-        compare = widgets.Button(description="Compare with this point", tooltip="key c")
-        compare.layout.width = "max-content"
-        compare.on_click(lambda _: self.do("keep"))
-        super().__init__("Threshold", compare)
+        super().__init__("Threshold")
 
     @property
     def _chosen_point(self) -> _Point:
@@ -227,10 +213,6 @@ class ThresholdExplorer(ui.Explorer):
     def _do_move(self, value: Any) -> None:
         self._open_text("moved", value)
 
-    def _do_keep(self, _: Any) -> None:
-        self._saved_point = self._chosen_point
-        self._update_lists()
-
     def _open_text(self, what: str, value: Any) -> None:
         at = ui.valid_position(value, len(getattr(self, what)))
         if at is not None:
@@ -242,7 +224,7 @@ class ThresholdExplorer(ui.Explorer):
         return flags.astype(bool).set_axis(texts["text"])
 
     def _update_lists(self) -> None:
-        """Find the texts judged wrongly, and those that the saved threshold flags differently."""
+        """Find the texts judged wrongly, and those that the first threshold flags differently."""
         self._open_row = None
         point = self._chosen_point
         texts, flagged = self._texts_by_n[point[0]], self._flags_at(point)
@@ -251,7 +233,7 @@ class ThresholdExplorer(ui.Explorer):
         clean = texts["class"].isin(self._settings.nulls)
         wrong = np.select([copies & ~now, clean & now], ["copy missed", "false flag"], "")
         self.errors = texts.assign(what=wrong)[wrong != ""].reset_index(drop=True)
-        before = self._flags_at(self._saved_point).reindex(flagged.index)
+        before = self._flags_at(self._first_point).reindex(flagged.index)
         moved = np.where(now, "now flagged", "no longer flagged")
         apart = before.notna().to_numpy() & before.ne(flagged).to_numpy()
         self.moved = texts.assign(what=moved)[apart].reset_index(drop=True)
@@ -261,11 +243,9 @@ class ThresholdExplorer(ui.Explorer):
         return f"n = {point[0]}, {least}{_cut_text(point[1])} shared"
 
     def _widget_state(self) -> Fields:
-        shortcuts: ui.Keys = {"ArrowRight": ("cut", 1), "ArrowLeft": ("cut", -1)}
-        shortcuts |= {"ArrowUp": ("n", 1), "ArrowDown": ("n", -1), "c": ("keep", None)}
         point = self._point_label(self._chosen_point)
         status = f"{point}: {len(self.errors)} of these texts judged wrongly"
-        return {"shortcuts": shortcuts, "status": status, "place": ""}
+        return {"status": status}
 
     def _rates_at(self, n: int, cut: float | None) -> tuple[Table, dict[Any, float]]:
         candidates = self._sample.candidates
@@ -274,46 +254,36 @@ class ThresholdExplorer(ui.Explorer):
         rows = pd.DataFrame(performance(self._sample, self._settings, at))
         return table(rows[_RATES]), rows.set_index("measure")["estimate"].to_dict()
 
-    def _pictures_of(self, n: int) -> tuple[ui.Picture, ui.Picture | None]:
-        """Draw the share of every text and, if there are copies and clean passages, their ROC."""
-        texts = self._texts_by_n[n]
+    def _picture_of(self, n: int, cut: float | None) -> Fields:
+        """Draw the share of every text with the cut, and the ROC curve with the chosen point.
+
+        There is no curve unless there are copies and clean passages.
+        """
+        texts, estimates = self._texts_by_n[n], self._rates(n, cut)[1]
+        there = set(self._levels) & set(texts["class"])
+        clean = [name for name in self._settings.nulls if name in there]
+        copies = [name for name in self._settings.positive if name in there]
         with style.use():
-            height = min(0.3 * texts["class"].nunique() + 1.0, 4.0)
-            ax = style.figure("text", height=height)[1]
-            ax = plots.overlap(texts[["share", "class"]], y="class", ax=ax)
-            strip, curve = ui.picture(ax), None
-            there = set(self._levels) & set(texts["class"])
-            clean = [name for name in self._settings.nulls if name in there]
-            copies = [name for name in self._settings.positive if name in there]
+            height = min(max(0.3 * texts["class"].nunique() + 1.0, 2.9), 4.0)
+            fig, (left, right) = style.figure("page", ncols=2, height=height)
+            plots.overlap(texts[["share", "class"]], y="class", limit=cut, ax=left)
             if clean and copies:
                 rows = texts.drop(columns=["text", "class"])
-                rates = roc(rows, positive=copies, negative=clean)
-                ax = plots.roc(rates, ax=style.figure("column", height=2.9)[1])
-                curve = ui.picture(ax)
-        return strip, curve
+                plots.roc(roc(rows, positive=copies, negative=clean), ax=right)
+                point = [1 - estimates["specificity"]], [estimates["sensitivity"]]
+                right.plot(*point, "o", markersize=9, markerfacecolor="none", color=style.INK)
+            else:
+                right.remove()
+            return ui.picture(fig)
 
     def _render_view(self, *, live: bool) -> Markup:
         n, cut = self._chosen_point
-        rates, estimates = self._rates(n, cut)
-        strip = curve = line = ring = None
-        if live:
-            strip, curve = self._pictures(n)
-            share = self._texts_by_n[n]["share"]
-            least = share[share > 0].min() / 2 if cut is None and share.gt(0).any() else cut
-            across = strip.at(float(least or 0.0), 0)[0]
-            line = across, strip.top, strip.height
-            if curve is not None:
-                where = 1 - estimates["specificity"], estimates["sensitivity"]
-                ring = curve.at(*where)
-        against = f"against {self._point_label(self._saved_point)}"
+        against = f"against {self._point_label(self._first_point)}"
         what, at = self._open_row or ("", None)
         return html.render(
             "explore-threshold",
-            strip=strip,
-            line=line,
-            curve=curve,
-            ring=ring,
-            rates=rates,
+            picture=self._picture(n, cut) if live else None,
+            rates=self._rates(n, cut)[0],
             errors=self._text_table(self.errors, "Judged wrongly at this point"),
             error=at if what == "errors" else None,
             moved=self._text_table(self.moved, f"Change sides {against}"),

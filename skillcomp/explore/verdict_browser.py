@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -197,8 +196,7 @@ class VerdictBrowser(ui.Explorer):
         rows = self._filter_levels
         for name, control in self.choices.items():
             if name in _NARROWED:
-                left = sorted(rows[name].unique(), key=_numbers_in_order)
-                control.offer([None, *left])
+                control.offer([None, *rows[name].unique()])
             rows = self.selected_rows(rows, name)
         self._selected = rows.index.to_numpy()
         self._items = np.unique(self._item[self._selected])
@@ -236,12 +234,6 @@ class VerdictBrowser(ui.Explorer):
         repeat = 0 if html.absent(first["repeat"]) else int(first["repeat"])
         highlighted = lit if any(value is not None for value in chosen) else ()
         return self._answers.page(first["skill"], first["case_id"], repeat, [name], lit=highlighted)
-
-
-def _numbers_in_order(name: Any) -> list[tuple[int, str]]:
-    """Return a sort key by which s/2 comes before s/10."""
-    parts = re.split(r"(\d+)", str(name))
-    return [(int(part) if part.isdecimal() else -1, part) for part in parts]
 
 
 def _filter_levels(table: pd.DataFrame, gold: pd.DataFrame | None) -> pd.DataFrame:

@@ -723,30 +723,21 @@ def calibrate(
             "scored, or both."
         )
     label = name_of_tokenizer(tokenizer, tokenizer_name)
-    answers = pd.DataFrame(columns=SCORED) if shared is None else _scored_attempts(shared, attempts)
-    common_tokenizer({"shared": answers}, what="overlap.calibrate", label=label)
-    lengths = _offered_lengths(ngram, shared)
-    answers = answers[answers["n"].isin(lengths)]
-    if passages is not None:
-        needed = ["passage_id", "level", "text"]
-        passages = checked_columns(passages, needed, what="overlap.calibrate: passages")
-    levels = set() if passages is None else set(passages["level"].dropna())
-    copies = existing_names(positive, COPIES, levels)
-    if passages is None or not (copies or positive is not None):
-        made = positives(skills, seed=seed)
-        passages = made if passages is None else pd.concat([passages, made], ignore_index=True)
-        copies = existing_names(positive, COPIES, set(made["level"]))
-    clean = existing_names(nulls, NULLS, levels | set(answers["condition"].dropna()))
-    settings = Settings(copies, clean, max_false_flags, ci_level, n_resamples, seed)
-    scored = score(
+    every, _, copies, clean = classed_texts(
+        shared,
         passages,
+        what="overlap.calibrate",
+        attempts=attempts,
+        positive=positive,
+        nulls=nulls,
+        ngram=ngram,
+        seed=seed,
         skills=skills,
-        ngram=lengths,
         boilerplate=boilerplate,
         tokenizer=tokenizer,
         tokenizer_name=tokenizer_name,
     )
-    every = pd.concat([answers, scored], ignore_index=True) if len(answers) else scored
+    settings = Settings(copies, clean, max_false_flags, ci_level, n_resamples, seed)
     parts = []
     for slug, part in every.groupby("skill", sort=False) if names else [(None, every)]:
         rows = pd.DataFrame(_calibration_rows(make_sample(part, settings)))
@@ -758,6 +749,45 @@ def calibrate(
             rows.insert(0, "skill", slug)
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
+
+
+def classed_texts(
+    shared: pd.DataFrame | None,
+    passages: pd.DataFrame | None,
+    *,
+    what: str,
+    attempts: pd.DataFrame | None,
+    positive: str | Sequence[str] | None,
+    nulls: str | Sequence[str] | None,
+    ngram: Iterable[int] | int | None = None,
+    seed: int = 0,
+    **how: Any,
+) -> tuple[pd.DataFrame, pd.DataFrame, tuple[str, ...], tuple[str, ...]]:
+    """Return scored texts, the passages among them, and the classes of copies and of clean texts.
+
+    Without copies among the passages, copies are made up. ``how`` has the arguments of
+    :func:`skillcomp.overlap.score`.
+    """
+    label = name_of_tokenizer(how["tokenizer"], how["tokenizer_name"])
+    answers = pd.DataFrame(columns=SCORED)
+    if shared is not None:
+        answers = _scored_attempts(shared, attempts, f"{what}: shared")
+    common_tokenizer({"shared": answers}, what=what, label=label)
+    lengths = _offered_lengths(ngram, shared)
+    answers = answers[answers["n"].isin(lengths)]
+    if passages is not None:
+        needed = ["passage_id", "level", "text"]
+        passages = checked_columns(passages, needed, what=f"{what}: passages")
+    levels = set() if passages is None else set(passages["level"].dropna())
+    copies = existing_names(positive, COPIES, levels)
+    if passages is None or not (copies or positive is not None):
+        made = positives(how["skills"], seed=seed)
+        passages = made if passages is None else pd.concat([passages, made], ignore_index=True)
+        copies = existing_names(positive, COPIES, set(made["level"]))
+    clean = existing_names(nulls, NULLS, levels | set(answers["condition"].dropna()))
+    scored = score(passages, ngram=lengths, **how)
+    every = pd.concat([answers, scored], ignore_index=True) if len(answers) else scored
+    return every, passages, copies, clean
 
 
 def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | None) -> list[int]:
@@ -775,9 +805,10 @@ def _offered_lengths(ngram: Iterable[int] | int | None, shared: pd.DataFrame | N
     return lengths
 
 
-def _scored_attempts(shared: pd.DataFrame, attempts: pd.DataFrame | None) -> pd.DataFrame:
+def _scored_attempts(
+    shared: pd.DataFrame, attempts: pd.DataFrame | None, what: str
+) -> pd.DataFrame:
     """Select the rows of ``shared`` for ``attempts``; if ``attempts`` is None, for all attempts."""
-    what = "overlap.calibrate: shared"
     shared = checked_columns(shared, NEEDED, what=what)
     if shared.empty:
         raise FrameError(f"{what} has no rows; allowed: the rows of overlap.score for attempts.")

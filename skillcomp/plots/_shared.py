@@ -18,7 +18,6 @@ from matplotlib.axis import Axis
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator
-from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError
@@ -27,7 +26,6 @@ from skillcomp.frames.contracts import CONTRACTS
 from skillcomp.frames.estimates import UNITS, ordered, require_columns
 from skillcomp.records import CONDITIONS, DIMENSIONS, RUBRIC
 from skillcomp.style import INK, LABEL_SIZE, TICK_SIZE, Look, called, figure, looks, plain
-from skillcomp.style import describe_axes as describe_axes
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -75,12 +73,14 @@ def unit(frame: pd.DataFrame, where: str, *, together: Iterable[str] = ()) -> st
     """Return the unit of the rows, or None if no row has one; raise FrameError for several units.
 
     A row without a unit gets the unit of its measure if skillcomp has a measure of this name.
-    Units in `together` may share an axis: if the rows have several of them, return the first.
+    Units in `together` may share an axis: if the rows have several of them, return None.
     """
     pairs = zip(values(frame, "unit"), values(frame, "measure"), strict=True)
     units: list[Any] = list(dict.fromkeys(own or UNITS.get(name) for own, name in pairs))
     units = [name for name in units if name is not None]
-    if len(units) > 1 and not set(units) <= set(together):
+    if len(units) > 1 and set(units) <= set(together):
+        return None
+    if len(units) > 1:
         raise FrameError(
             f"{where}: the rows have several units ({', '.join(units)}), which one axis cannot "
             "show. Select the rows of one, or draw each in axes of its own."
@@ -237,18 +237,14 @@ def number_text(
     return (text if re.search("[^+0.-]", text) else "0").replace("-", "\N{MINUS SIGN}")
 
 
-_UNITS = {"percentage points": "points", "dollars": "US dollars"}
-_NAMES = {
-    "delta_passed": "Change in pass rate",
-    "delta_share_passed": "Change in share of checks passed",
-    "rate_passed": "Pass rate",
-    "rate_share_passed": "Share of checks passed",
-}
+_UNITS = {"rate": "%", "percentage points": "points", "dollars": "US dollars"}
 
 
 def name_of(frame: pd.DataFrame, otherwise: str) -> str:
     """Return a name such as "Pass rate", or `otherwise` for unknown or mixed measures."""
-    return _NAMES.get(only_level(frame, "measure"), otherwise)
+    measure = only_level(frame, "measure")
+    name = called(measure).partition(",")[0]
+    return name[:1].upper() + name[1:] if name != measure.replace("_", " ") else otherwise
 
 
 def only_level(frame: pd.DataFrame, column: str, otherwise: str = "") -> str:
@@ -257,13 +253,8 @@ def only_level(frame: pd.DataFrame, column: str, otherwise: str = "") -> str:
     return str(names[0]) if len(names) == 1 else otherwise
 
 
-def axis_label(name: str, unit: str | None, *, percent: bool) -> str:
-    """Return a name with a unit in brackets, such as "Pass rate (%)".
-
-    With `percent`, the unit is points if the name begins with "Difference" or "Change", else %.
-    """
-    if percent:
-        unit = "points" if name.startswith(("Difference", "Change")) else "%"
+def axis_label(name: str, unit: str | None) -> str:
+    """Return a name with a unit in brackets, such as "Pass rate (%)"."""
     return f"{name} ({_UNITS.get(unit, unit)})" if unit else name
 
 
@@ -284,17 +275,10 @@ def scale(axis: Axis, *, percent: bool, signed: bool = False) -> None:
 
 
 def whole_steps(axis: Axis, at: Floats) -> None:
-    """Put ticks on whole numbers only, if all values are whole.
-
-    Each value gets a tick; if there are many values, only round numbers such as 0, 5, 10 do.
-    """
-    finite = np.unique(at[np.isfinite(at)])
-    if not len(finite) or np.any(finite != np.round(finite)):
-        return
-    if len(finite) <= 12 and np.ptp(finite) < 16:
-        axis.set_ticks(finite)
-    else:
-        axis.set_major_locator(MaxNLocator(integer=True, nbins=10, steps=[1, 2, 5, 10]))
+    """Put ticks on whole numbers only, if all values are whole."""
+    finite = at[np.isfinite(at)]
+    if np.all(finite == np.round(finite)):
+        axis.set_major_locator(MaxNLocator(integer=True, nbins=12, steps=[1, 2, 5, 10]))
 
 
 def wrapped(text: str, inches: float) -> str:
@@ -453,30 +437,21 @@ def limit_line(ax: Axes, at: float, what: str, *, upright: bool) -> Entry:
     return f"{what} ({number_text(at, percent=True)} %)", dashed_mark()
 
 
-def legend(
-    ax: Axes, entries: Sequence[Entry], place: str | bool = "below", *, title: str | None = None
-) -> None:
-    """Draw the legend under the label of the x axis, unless `place` is False.
-
-    Set the label of the axis first.
-    """
-    if place is False or not entries:
+def legend(ax: Axes, entries: Sequence[Entry]) -> None:
+    """Add entries to the legend below all axes of the figure; equal texts are entered once."""
+    if not entries:
         return
-    if place != "below":
-        raise FrameError(f"legend: found {place!r}; allowed: 'below' or False.")
+    fig = ax.figure.get_figure(root=True)
+    if fig.get_layout_engine() is None:  # without a layout, the legend would cover the axes
+        fig.set_layout_engine("constrained")
     names = level_names([label for label, _ in entries], width=40)
     texts = numbered([names[label] for label, _ in entries])
-    under = ax.xaxis.get_tightbbox()
-    deep = 0.0 if under is None else max(ax.bbox.y0 - under.y0, 0.0)
-    down = ScaledTranslation(0, -deep / ax.figure.dpi - 5 / 72, ax.figure.dpi_scale_trans)
-    box = ax.legend(
-        [handle for _, handle in entries],
-        texts,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        bbox_transform=ax.transAxes + down,
-        borderaxespad=0.0,
-        ncols=legend_columns(texts, panel_size(ax)[0]),
-    )
-    if title is not None:
-        box.set_title(level_name(title))
+    marks: dict[str, Any] = {}
+    for box in [box for box in fig.legends if box.get_gid() == "legend"]:
+        earlier = [text.get_text() for text in box.get_texts()]
+        marks |= dict(zip(earlier, box.legend_handles, strict=True))
+        box.remove()
+    marks |= dict(zip(texts, (mark for _, mark in entries), strict=True))
+    ncols = legend_columns([*marks], fig.get_figwidth())
+    box = fig.legend(marks.values(), marks.keys(), loc="outside lower center", ncols=ncols)
+    box.set_gid("legend")

@@ -14,8 +14,6 @@ from skillcomp.errors import FrameError
 from skillcomp.plots import _shared as draw
 from skillcomp.plots._shared import (
     Entry,
-    Floats,
-    describe_axes,
     each,
     hue_looks,
     label_x,
@@ -28,7 +26,7 @@ from skillcomp.plots._shared import (
     scale,
     words,
 )
-from skillcomp.style import CATEGORIES, INK, Look, called, figure
+from skillcomp.style import CATEGORIES, INK, Look, called, describe_axes, figure
 
 # A measure has the same look in every panel.
 _MEASURES: dict[Any, Look] = {
@@ -278,34 +276,20 @@ def roc(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = None) 
     key = "length of n-gram" if hue == "n" else called(hue) if hue else None
     entries: list[Entry] = []
     heights: list[str] = []
-    corners: list[tuple[float, float]] = []
-    # Earlier levels have wider lines, drawn below later ones, so that equal curves stay visible.
-    for i, (level, look) in reversed(list(enumerate(look_of.items()))):
+    for i, (level, look) in enumerate(look_of.items()):
         rows = hues == i
-        name, width = level if hue else "thresholds", 1.0 + 0.7 * len(corners)
-        below = 0.01 * len(corners)
-        draw.points(
-            ax, across[rows], up[rows], look, name, line="-",
-            markevery=[], linewidth=width, zorder=3 - below,
-        )  # fmt: skip
-        # Each curve has a mark where its true positive rate exceeds the false positive rate most.
-        # If several curves have this mark in the same place, each further mark is larger, so that
-        # all of them are visible.
-        far = (up - across)[rows]
-        best = int(np.nanargmax(far)) if np.isfinite(far).any() else None
-        here = (np.nan, np.nan) if best is None else (across[rows][best], up[rows][best])
-        above = sum(np.hypot(here[0] - x0, here[1] - y0) < 0.02 for x0, y0 in corners)
-        draw.points(
-            ax, here[:1], here[1:], look, gid="corner", markersize=4.5 * 2**above,
-            markeredgecolor="white", markeredgewidth=0.5, zorder=3.5 - below,
-        )  # fmt: skip
-        corners.append(here)
-        entries.insert(0, (name, draw.marker(look, line="-")))
+        name = (
+            "thresholds" if hue is None else level if isinstance(level, str) else f"{key} {level}"
+        )
+        # each curve has its marks in other places, so that equal curves stay visible
+        marks = (0.04 + 0.05 * i, 0.3)
+        draw.points(ax, across[rows], up[rows], look, name, line="-", markevery=marks)
+        entries.append((name, draw.marker(look, line="-")))
         at_zero = up[rows & (across == 0)]
         if np.isfinite(at_zero).any():
             most = number_text(float(np.nanmax(at_zero)), percent=True, digits=3)
             start = f"{key} {level}: " if hue else ""
-            heights.insert(0, f"{start}true positive rate {most} % at no false positive")
+            heights.append(f"{start}true positive rate {most} % at no false positive")
     ax.set_aspect("equal")
     ax.set(xlim=(-0.04, 1.04), ylim=(-0.04, 1.04))  # leave space for marks in the corners
     for axis in (ax.xaxis, ax.yaxis):
@@ -314,7 +298,7 @@ def roc(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = None) 
     label_x(ax, "False positive rate (%)")
     label_y(ax, "True positive rate (%)")
     ax.axline((0, 0), slope=1, color=INK, linestyle=draw.DASH, marker="", linewidth=0.8, zorder=1)
-    draw.legend(ax, [*entries, ("chance", draw.dashed_mark())], title=key)
+    draw.legend(ax, [*entries, ("chance", draw.dashed_mark())])
     about = "True positives against false positives along the thresholds"
     about += f", a curve {each(key)}" if hue else ""
     describe_axes(ax, about, "; ".join(heights))
@@ -432,8 +416,8 @@ def scores(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = Non
 
     Notes
     -----
-    Documents with equal scores are drawn side by side, shifted by at most 3 % of the range of
-    scores; their order has no meaning.
+    Scores are jittered by at most 3 % of their range, so that documents with equal scores stay
+    visible; the jitter has no meaning and is the same in every run.
     """
     where = "plots.scores"
     require(frame, ["score", "estimate", hue], where)
@@ -441,19 +425,18 @@ def scores(frame: pd.DataFrame, *, hue: str | None = None, ax: Axes | None = Non
     hues, look_of = hue_looks(frame, hue)
     at, results = numbers(frame, "score", where), draw.estimates(frame, where)
     ax = draw.axes(ax, height=3.0)
-    at = _side_by_side(at)
+    width = pd.Series(at).max() - pd.Series(at).min()
+    at = at + width * np.random.default_rng(0).uniform(-0.03, 0.03, len(at))
     if unit == "points":
         draw.reference(ax, 0, upright=False)
     entries = level_marks(ax, at, results, hues, look_of, {}, width=0.6)
     percent = unit in ("rate", "points")
     scale(ax.yaxis, percent=percent, signed=unit == "points")
     label_x(ax, "Structure score of the document (0 to 100)")
-    text = draw.axis_label("Difference", unit, percent=percent)
-    text = "Pass rate (%)" if unit == "rate" else text
+    text = draw.axis_label("Pass rate" if unit == "rate" else "Difference", unit)
     label_y(ax, text)
     draw.legend(ax, entries if hue else [])
     what = f"{text.partition(' (')[0]} of each document against its structure score"
-    what += " of the document (0 to 100)"
     describe_axes(ax, what + (f", {each(hue)}" if hue else ""))
     return ax
 
@@ -525,7 +508,7 @@ def transfer_curve(
     scale(top.yaxis, percent=percent, signed=True)
     scale(below.yaxis, percent=percent)
     below.set_ylim(*((-0.02, 1.02) if percent else (None, None)))
-    change = draw.axis_label("Change", "points" if percent else None, percent=percent)
+    change = draw.axis_label("Change", "points" if percent else None)
     label_y(top, change + draw.level_text(frame))
     label_y(below, "Pass rate (%)" if percent else "Mean score")
     label_x(below, "Distance from the skill")
@@ -533,14 +516,3 @@ def transfer_curve(
     describe_axes(top, "Change by distance from the skill, with the cases as marks")
     describe_axes(below, "Pass rates by distance from the skill, by condition")
     return cast(Axes, top)
-
-
-def _side_by_side(at: Floats) -> Floats:
-    """Shift equal positions slightly, so that marks at the same position do not overlap."""
-    same = pd.Series(at).groupby(at)
-    turn, size = same.cumcount(), same.transform("size")
-    most = size.max()
-    if not most > 1:
-        return at
-    reach = 0.06 * float(np.nanmax(at) - np.nanmin(at)) / (most - 1)
-    return np.asarray(at + reach * (turn - (size - 1) / 2).to_numpy(), dtype=np.float64)

@@ -19,7 +19,6 @@ from skillcomp.plots._shared import (
     Floats,
     axis_label,
     characters,
-    describe_axes,
     hue_looks,
     level_names,
     level_text,
@@ -36,17 +35,17 @@ from skillcomp.plots._shared import (
 )
 from skillcomp.style import (
     CATEGORIES,
-    GREY,
     INK,
     TICK_SIZE,
     VERDICT_LOOKS,
     Look,
+    counts_cases,
+    describe_axes,
     grow,
     plain,
     quantity,
 )
 
-NOT_MEASURED = "not measured"
 _LINE = 0.17  # Height in inches of a row with text of 7 points.
 _MARGIN = 0.85  # Height in inches of the axis, the axis label and the legend together.
 # An estimator of skillcomp.correction has the same look in every figure.
@@ -74,9 +73,7 @@ def estimates(
     hue: str | None = None,
     group: str | None = None,
     null: float | Literal["auto"] | None = "auto",
-    percent: bool | None = None,
     label: str | None = None,
-    legend: str | bool = "below",
     width: str = "text",
     ax: Axes | None = None,
 ) -> Axes:
@@ -90,8 +87,9 @@ def estimates(
     Parameters
     ----------
     frame : pandas.DataFrame
-        Columns `y`, ``estimate``, ``ci_low``, ``ci_high``. Optional: ``n`` (shown in the row
-        label), ``note`` (shown in place of a missing estimate) and ``verdict`` of
+        Columns `y`, ``estimate``, ``ci_low``, ``ci_high``. Optional: ``unit`` (``rate`` and
+        ``points`` are proportions, shown in percent and in percentage points), ``n`` (shown in the
+        row label), ``note`` (shown in place of a missing estimate) and ``verdict`` of
         :func:`skillcomp.skillverdicts.decide`.
     y : str or sequence of str
         Column or columns that identify a row of the forest.
@@ -104,13 +102,8 @@ def estimates(
         Position of the line of no effect. With 0, positive tick labels have a plus sign. With None,
         no line is drawn. With "auto", the position depends on the column ``unit``: 1 for ratios; no
         line for rates, coefficients, counts, variances and rows without a unit; 0 for all others.
-    percent : bool, optional
-        Whether the estimates are proportions, which are shown in percent or percentage points. The
-        default is true if the unit is rate or points.
     label : str, optional
         Label of the axis of estimates.
-    legend : {"below", False}
-        Whether to draw the legend, which needs two levels or more.
     width : {"column", "text", "page"}
         Width of the new figure if `ax` is not given.
     ax : matplotlib.axes.Axes, optional
@@ -124,8 +117,8 @@ def estimates(
     ------
     FrameError
         If a column is missing, if the hue has more than six levels, if two rows would be drawn in
-        one place, or if the rows have several units. Rates and coefficients may be combined if
-        ``percent=False``.
+        one place, or if the rows have several units. Rates and coefficients may be combined; they
+        are then shown as plain numbers.
 
     See Also
     --------
@@ -143,9 +136,9 @@ def estimates(
     """
     names = as_list(y)
     drawn = draw_estimates(
-        frame, names, hue, group=group, ax=ax, null=null, percent=percent, label=label, width=width
+        frame, names, hue, group=group, ax=ax, null=null, label=label, width=width
     )
-    draw.legend(drawn.ax, drawn.entries, legend)
+    draw.legend(drawn.ax, drawn.entries)
     describe_axes(drawn.ax, drawn.text)
     return drawn.ax
 
@@ -169,7 +162,6 @@ def draw_estimates(
     label: str | None = None,
     width: str = "text",
     ax: Axes | None,
-    percent: bool | None = None,
     lane: float = _LINE,
     where: str = "plots.estimates",
     fixed: Mapping[Any, Look] | None = None,
@@ -185,11 +177,9 @@ def draw_estimates(
     require(frame, [*names, "estimate", "ci_low", "ci_high", hue, group], where)
     if hue is None and "condition" in frame.columns and "condition" not in names:
         hue = "condition"
-    # with percent=False, raw agreement (a rate) and kappa (a coefficient) may share an axis
-    together = ("coefficient", "rate") if percent is False else ()
-    unit = draw.unit(frame, where, together=together)
+    unit = draw.unit(frame, where, together=("coefficient", "rate"))
     hues, look_of = hue_looks(frame, hue, fixed)
-    percent = unit in ("rate", "points") if percent is None else percent
+    percent = unit in ("rate", "points")
     price = "measure" in frame.columns and frame["measure"].str.endswith("_pass").all()
     if null == "auto":
         none = price or unit in (None, "rate", "coefficient", "count", "variance")
@@ -237,7 +227,7 @@ def draw_estimates(
     what = "Price of a pass" if price else "Estimate"
     if null == 0:
         what = "Difference"
-    text = axis_label(name_of(frame, what), unit, percent=percent) + level_text(frame)
+    text = axis_label(name_of(frame, what), unit) + level_text(frame)
     text = label if label is not None else text
     draw.label_x(ax, text, taken=longest)
     with_signs = "verdict" in frame.columns and hue != "verdict"
@@ -311,9 +301,7 @@ def ranks(
     named = rows.assign(**{names[-1]: texts}).drop(columns=["n", "n_clusters"], errors="ignore")
     level = level_text(rows).replace(" CI", " sets, all graders together")
     text = f"Rank by agreement with gold{level}"
-    drawn = draw_estimates(
-        named, names, None, group=group, ax=ax, null=None, percent=False, label=text
-    )
+    drawn = draw_estimates(named, names, None, group=group, ax=ax, null=None, label=text)
     last = rows["ci_high"].fillna(1.0).max()
     drawn.ax.set_xlim(0.5, last + 0.5)
     draw.whole_steps(drawn.ax.xaxis, np.arange(1.0, last + 1.0))
@@ -433,25 +421,14 @@ def _end_at_edge(ax: Axes, at: Floats, estimates: Estimates, null: float | None)
 def _write_notes(
     ax: Axes, frame: pd.DataFrame, at: Floats, value: Floats, look: list[Look], space: int
 ) -> None:
-    """Where an estimate is missing, write the reason in place of its point.
-
-    "not measured" is grey, has no mark, and is written once per line.
-    """
+    """Where an estimate is missing, write the reason in place of its point."""
     across = ax.get_yaxis_transform()
-    notes, lines = values(frame, "note"), np.round(at)
-    width = max(space, len(NOT_MEASURED))
-    rows = np.flatnonzero(~np.isfinite(value))
-    texts = {row: plain(why_unknown(notes[row]), width=width) for row in rows}
-    for row, text in texts.items():
-        quiet = text.startswith(NOT_MEASURED)
-        alike = [r for r in rows if lines[r] == lines[row] and texts[r] == text]
-        if quiet and row != alike[len(alike) // 2]:  # once per line
-            continue
-        if not quiet:
-            mark: dict[str, Any] = {"transform": across, "clip_on": False, "gid": "unknown"}
-            draw.points(ax, [0.02], [at[row]], look[row], hollow=True, **mark)
+    notes = values(frame, "note")
+    for row in np.flatnonzero(~np.isfinite(value)):
+        mark: dict[str, Any] = {"transform": across, "clip_on": False, "gid": "unknown"}
+        draw.points(ax, [0.02], [at[row]], look[row], hollow=True, **mark)
+        text = plain(why_unknown(notes[row]), width=max(space, 12))
         written = text_on_box(ax, 0.05, at[row], text, pad=0.5, transform=across, gid="note")
-        written.set_color(GREY if quiet else "black")
         # A long note must not make the axes narrower, so leave it out of the layout.
         written.set(va="center_baseline", in_layout=False, zorder=1.5)
 
@@ -470,6 +447,8 @@ def _name_rows(
     counts, clusters = (numbers(frame, c, "plots.estimates") for c in ("n", "n_clusters"))
     room = (draw.panel_size(ax)[1] - _MARGIN) / max(len(names), 1) / (TICK_SIZE * 1.2 / 72)
     between = "\n" if n_levels > 1 and room > 2 else " "
+    if of_cases := counts_cases(frame):
+        clusters = np.full(len(frame), np.nan)
     texts = []
     for i, name in enumerate(names):
         rows = sorted(np.flatnonzero(places == i), key=lambda row: rank[row])
@@ -478,9 +457,11 @@ def _name_rows(
         if len(set(size_texts)) > 1 and len(size_texts) > 2:
             ends = np.nanmin(counts[rows]), np.nanmax(counts[rows])
             count = " to ".join(number_text(float(n)) for n in ends)
-        size = f"(n = {count})" if count else ""
-        if wrap is None:
-            texts.append(f"{name}{between}{size}" if count else name)
+        size = f"({count} cases)" if of_cases else f"(n = {count})"
+        if not count:
+            texts.append(name)
+        elif wrap is None:
+            texts.append(f"{name}{between}{size}")
         else:
             kept = size.replace(" ", "\N{NO-BREAK SPACE}")
             texts.append(draw.wrapped(f"{name} {kept}", wrap))
@@ -547,30 +528,24 @@ def transfer(frame: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             f"{where}: 'transfer' (or 'measure' where that is missing) holds {examples}; allowed: "
             f"{', '.join(_PLACES)}."
         )
-    kinds = {"rate" if place in ("near", "far") else "difference" for place in of_row}
-    text = "Rate (%) or difference (points)"
-    if len(kinds) < 2:
-        name = name_of(frame, "Rate" if "rate" in kinds else "Difference")
-        text = axis_label(name, None, percent=True)
+    is_rate = np.isin(of_row, ["near", "far"])
+    unit = "rate" if is_rate.all() else "points"
+    text = axis_label(name_of(frame, "Rate" if is_rate.all() else "Difference"), unit)
+    if is_rate.any() and not is_rate.all():
+        text = "Rate (%) or difference (points)"
     text += level_text(frame)
     places = pd.Categorical([_PLACES[place] for place in of_row], categories=[*_PLACES.values()])
-    # the label says both units, so the rows need none
     scope = values(frame, "scope")
-    several = len({*scope} - {None}) > 1
-    rows = frame.assign(place=places, scope=np.where(pd.isna(scope), "all cases", scope))
-    rows = rows.drop(columns=["unit", "measure"], errors="ignore")
-    drawn = draw_estimates(
-        rows,
-        ["place"],
-        "condition",
-        group="scope" if several else None,
-        ax=ax,
-        null=None if kinds == {"rate"} else 0,
-        percent=True,
-        label=text,
-        where=where,
+    rows = frame.assign(
+        place=places,
+        scope=np.where(pd.isna(scope), "all cases", scope),
+        unit=unit,
     )
-    scale(drawn.ax.xaxis, percent=True, signed="rate" not in kinds)
+    group = "scope" if len({*scope} - {None}) > 1 else None
+    drawn = draw_estimates(
+        rows, ["place"], "condition", group=group, ax=ax, label=text, where=where
+    )
+    scale(drawn.ax.xaxis, percent=True, signed=not is_rate.any())
     draw.legend(drawn.ax, drawn.entries)
     describe_axes(drawn.ax, f"{_without_level(text)} of near and far cases")
     return drawn.ax

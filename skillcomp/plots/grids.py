@@ -24,14 +24,13 @@ from skillcomp.plots import _shared as draw
 from skillcomp.plots._shared import (
     LINE_GREY,
     Floats,
-    describe_axes,
     level_names,
     number_text,
     panel_size,
     positions,
     require,
 )
-from skillcomp.plots.forest import NOT_MEASURED, draw_estimates
+from skillcomp.plots.forest import draw_estimates
 from skillcomp.style import (
     DIFFERENCES,
     GREY,
@@ -39,17 +38,15 @@ from skillcomp.style import (
     RATES,
     TICK_SIZE,
     Look,
+    describe_axes,
     figure,
     name_artist,
     plain,
 )
 
 _HATCH: Any = {"facecolor": "white", "edgecolor": LINE_GREY, "hatch": "////", "linewidth": 0.4}
-_MOST_COLUMNS = 5  # maximum number of columns of a legend
 _MOST_PANELS = 24
 _PANELS_PER_ROW = 3
-_FEW = 10  # A cell with fewer cases than this is pale.
-_PALE = 0.35  # Opacity of a pale cell, from 0 to 1.
 
 
 def dimensions(
@@ -67,7 +64,7 @@ def dimensions(
     frame : pandas.DataFrame
         Columns `x`, `y` and ``estimate``, with one row per cell. Optional: ``ci_low`` and
         ``ci_high`` (shown below the value) and ``n`` (shown in the row label and, if it differs
-        within the row, also in the cells; a cell with fewer than 10 cases is pale).
+        within the row, also in the cells).
     x, y : str
         Columns of the two axes; dimensions are in the order C1 to C9.
     label : str, optional
@@ -123,21 +120,17 @@ def dimensions(
         if shown_n[i] and np.isfinite(sizes[i, j]):
             texts[i, j] += f"\n(n = {number_text(sizes[i, j])})"
     name = draw.name_of(frame, "Difference" if diverges else "Rate" if percent else "Estimate")
-    text = draw.axis_label(name, None, percent=percent) if label is None else label
+    text = draw.axis_label(name, unit) if label is None else label
     bar = {"pad": 0.02, "aspect": 25, "label": draw.wrapped(text, draw.panel_size(ax)[1] - 0.9)}
-    few = np.isfinite(cells) & (sizes < _FEW)
-    _heat_map(ax, cells, texts, norm, few, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
+    _heat_map(ax, cells, texts, norm, cmap=DIFFERENCES if diverges else RATES, cbar_kws=bar)
     for mesh in ax.collections:
         _set_color_bar(mesh.colorbar, percent=percent, signed=diverges)
     counts = [", ".join(dict.fromkeys(map(number_text, n[np.isfinite(n)]))) for n in sizes]
     _name_grid(ax, columns, rows, [f"\n(n = {count})" if count else "" for count in counts])
     entries = [("undefined", Patch(**_HATCH))] if undefined else []
-    if few.any():
-        mark = Patch(facecolor=LINE_GREY, alpha=_PALE)
-        entries.append((f"pale: fewer than {_FEW} cases", mark))
     draw.legend(ax, entries)
     rows_of = "dimension" if "dimension" in y else y
-    draw.describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
+    describe_axes(ax, f"{text.removesuffix(' (%)')} {draw.each(x, rows_of)}")
     return ax
 
 
@@ -213,7 +206,6 @@ def facet(
         ax.label_outer()
     for ax in flat[len(panels) :]:
         ax.remove()
-    _share_legend(fig, flat[: len(panels)])
     return fig, flat[: len(panels)]
 
 
@@ -222,9 +214,9 @@ def datasheet(frame: pd.DataFrame) -> Axes:
 
     A panel shows the differences, in points, and a panel below it the shares, in percent. A grey
     line marks the value of a judge without bias, in the rows that have one. Colour and marker show
-    the judge. A point is hollow if the row does not show a bias; rows without a test are filled. In
-    the row of a property that only some judges have, "not measured" is written for the others.
-    Properties that no judge has are listed at the end.
+    the judge. A point is hollow if the row does not show a bias; rows without a test are filled. A
+    judge without a point in a row was not measured. Properties that no judge has are listed at the
+    end.
 
     Parameters
     ----------
@@ -249,17 +241,14 @@ def datasheet(frame: pd.DataFrame) -> Axes:
     """
     where = "plots.datasheet"
     require(frame, ["property", "condition", "unit", "estimate", "shown", "null"], where)
-    judges = frame.iloc[:, : list(frame.columns).index("property")].itertuples(index=False)
-    measured = frame.dropna(subset="estimate").drop_duplicates(["property", "condition"])
-    conditions = measured.groupby("property")["condition"].agg(list)
-    rows = frame.assign(
+    rows = frame.dropna(subset="estimate")
+    judges = rows.iloc[:, : list(rows.columns).index("property")].itertuples(index=False)
+    missing = frame.loc[~frame["property"].isin(rows["property"]), "property"].unique()
+    rows = rows.assign(
         judge=[" · ".join(map(str, judge)) for judge in judges],
-        # a judge without estimates has one row of a property, and others one per condition
-        condition=frame["condition"].astype(object).fillna(frame["property"].map(conditions)),
-        filled=frame["shown"].ne(False).fillna(True).astype(bool),
-        note=NOT_MEASURED,
-    ).explode("condition", ignore_index=True)
-    rows["property"] += (", " + rows["condition"].astype("str")).fillna("")
+        filled=rows["shown"].ne(False).fillna(True).astype(bool),
+        property=rows["property"] + (", " + rows["condition"].astype("str")).fillna(""),
+    )
     if (twice := rows.duplicated(["judge", "property"])).any():
         raise FrameError(
             f"{where}: the judge {rows['judge'][twice].iloc[0]!r} has several rows of the property "
@@ -267,11 +256,8 @@ def datasheet(frame: pd.DataFrame) -> Axes:
             "the column in which the rows differ there."
         )
     rows.loc[rows["unit"].eq("percentage points"), ["estimate", "ci_low", "ci_high"]] /= 100
-    units = rows["unit"].replace("percentage points", "points").where(rows["estimate"].notna())
-    units = units.fillna(units.groupby(rows["property"]).transform("first"))
-    panels = list(rows.groupby(units))
-    missing = [plain(name, width=36) for name in rows["property"][units.isna()].unique()]
-    text = f"{NOT_MEASURED}: {'; '.join(missing)}"
+    panels = list(rows.groupby(rows["unit"].replace("percentage points", "points")))
+    text = f"not measured: {'; '.join(plain(name, width=36) for name in missing)}"
     paragraph = textwrap.fill(text, 58)
     look_of = draw.hue_looks(rows, "judge")[1]
     entries = [(level, draw.marker(look, line="-")) for level, look in look_of.items()]
@@ -305,20 +291,17 @@ def datasheet(frame: pd.DataFrame) -> Axes:
             ax.set_xlim(-0.02, 1.02)
         describe_axes(ax, forest.text)
     draw.legend(last, entries)
-    _share_legend(fig, [last])
     last.axis("off")
     across = blended_transform_factory(fig.transFigure, last.transAxes)
     note = last.text(0.02, 0.5, paragraph, size=TICK_SIZE, color=GREY, transform=across)
     note.set(va="center", gid="note", in_layout=False)
-    describe_axes(last, text)
-    if panels and not missing:
+    describe_axes(last, "", text)
+    if panels and not len(missing):
         last.remove()
     return fig.axes[0]
 
 
-def _heat_map(
-    ax: Axes, cells: Floats, texts: Any, norm: Normalize, pale: draw.Bools, **how: Any
-) -> None:
+def _heat_map(ax: Axes, cells: Floats, texts: Any, norm: Normalize, **how: Any) -> None:
     """Colour each cell that has a value; write its text in black or white for contrast."""
     if not cells.size:
         return
@@ -329,14 +312,10 @@ def _heat_map(
         annot=texts, fmt="", annot_kws={"size": TICK_SIZE, "va": "center_baseline"},
         linewidths=0.8, linecolor="white", xticklabels=False, yticklabels=False, **how,
     )  # fmt: skip
-    mesh: Any = ax.collections[0]
-    opacity = np.where(pale, _PALE, 1.0)
-    mesh.set_alpha(opacity)
     for text in ax.texts:
         column, row = (int(at) for at in text.get_position())
-        color = np.asarray(mesh.cmap(norm(cells[row, column])))[:3]
-        shown = 1 - opacity[row, column] * (1 - color)  # the translucent colour on white
-        text.set(gid="value", color=_ink_on(shown))
+        color = plt.get_cmap(how["cmap"])(norm(cells[row, column]))
+        text.set(gid="value", color=_ink_on(np.asarray(color)[:3]))
 
 
 def _set_color_bar(bar: Any, *, percent: bool, signed: bool = False) -> None:
@@ -381,21 +360,6 @@ def _name_grid(ax: Axes, columns: list[Any], rows: list[Any], counts: list[str])
     ax.spines[:].set_visible(False)
 
 
-def _share_legend(fig: Figure, panels: Any) -> None:
-    """Replace the legends of the panels by one legend of the figure, with the entries of all."""
-    entries: dict[str, Any] = {}
-    for ax in panels:
-        box = ax.get_legend()
-        if box is None:
-            continue
-        for text, handle in zip(box.get_texts(), box.legend_handles, strict=True):
-            entries.setdefault(text.get_text(), handle)
-        box.remove()
-    if entries:
-        ncols = min(draw.legend_columns(list(entries), fig.get_figwidth()), _MOST_COLUMNS)
-        fig.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=ncols)
-
-
 # change of a case -> colour and marker of the case
 _CHANGES: Mapping[str, Look] = {
     "lost": Look("#D55E00", "v"),
@@ -409,7 +373,8 @@ _COLUMNS = ("case_id", "condition", "rate", "reference_rate", "delta")
 _LANE = 0.34  # Height in inches of an interval and the strip of cases below it.
 _STACK = 2  # Maximum number of cases above each other in a strip.
 _SIZE = 3.2  # Largest diameter of the mark of a case, in points.
-_MOST_NAMED = 2000  # With more cases than this, the marks of cases have no titles in the svg.
+_LEAST = 2.0  # Smallest diameter at which the marks can be distinguished in print.
+_MOST_NAMED = 2000  # With more cells than this, the cells of a map have no titles in the svg.
 _MOST_ROWS = 40  # Maximum number of rows of a map.
 _WHERE = "plots.cases"
 
@@ -454,7 +419,8 @@ def cases(
     Notes
     -----
     A case without a delta, because no attempt has an outcome under one of the conditions, is not
-    drawn. A strip shows the cases as recorded; a corrected estimate may differ from their mean.
+    drawn. If the marks would be smaller than 2 points, none is drawn. A strip shows the cases as
+    recorded; a corrected estimate may differ from their mean.
     """
     names = as_list(y)
     require(frame, [*names, *_COLUMNS], _WHERE)
@@ -487,19 +453,20 @@ def cases(
             text.set(fontweight="bold", va="top", in_layout=not alone)
     keys = [*names, "condition"]
     table = _with_changes(frame.dropna(subset="delta"))
-    named = len(table) <= _MOST_NAMED
-    rows = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
-    inch = abs(float(np.ptp(ax.get_ylim()))) / max(panel_size(ax)[1] - 0.85, 0.5)
     low, high = ax.get_xlim()
     reach = max(float(table["delta"].abs().max() or 0) if len(table) else 0, abs(low), abs(high))
     ax.set_xlim(max(-1.08, min(low, -reach)), min(1.08, max(high, reach)))
-    for key, part in table.groupby(keys, sort=False, observed=True):
-        if key in rows:
-            _draw_strip(ax, part, rows[key] + 0.08 * inch, inch, named=named)
+    place = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
+    strips = {key: part for key, part in table.groupby(keys, sort=False) if key in place}
+    size = min([_SIZE, *(_mark_size(ax, part["delta"]) for part in strips.values())])
+    if size < _LEAST:  # such marks cannot be distinguished
+        strips, table = {}, table.iloc[:0]
+    for key, part in strips.items():
+        _draw_strip(ax, part, place[key], size)
     changes = [change for change in _CHANGES if change in set(table["change"])]
     marks = [(f"case {change}", _mark_of_case(change)) for change in changes]
     draw.legend(ax, [*forest.entries, *marks])
-    describe_axes(ax, f"{forest.text}, above the deltas of its cases")
+    describe_axes(ax, forest.text + (", above the deltas of its cases" if marks else ""))
     return ax
 
 
@@ -599,36 +566,37 @@ def _rate_text(rate: float) -> str:
     return f"{draw.number_text(rate, percent=True, digits=3)} %" if known else "no outcome"
 
 
-def _draw_strip(ax: Axes, part: pd.DataFrame, top: float, inch: float, *, named: bool) -> None:
-    """Draw the cases of a condition below `top`; `inch` is an inch in units of the y axis."""
+def _point(ax: Axes) -> float:
+    """Return a typographic point (1/72 inch) in units of the x axis."""
+    return float(np.ptp(ax.get_xlim())) / (max(panel_size(ax)[0] - 1.6, 1.0) * 72)
+
+
+def _mark_size(ax: Axes, deltas: pd.Series) -> float:
+    """Return the diameter in points at which the marks of a strip do not overlap."""
+    counts = deltas.value_counts()
+    between = np.diff(np.sort(counts.index)).min(initial=np.ptp(ax.get_xlim()))
+    return float(0.85 * between / _point(ax) / -(-counts.max() // _STACK) - 0.5)
+
+
+def _draw_strip(ax: Axes, part: pd.DataFrame, at: float, size: float) -> None:
+    """Draw the cases of a condition below its interval, which is at the height `at`."""
+    inch = abs(float(np.ptp(ax.get_ylim()))) / max(panel_size(ax)[1] - 0.85, 0.5)
     order = {change: i for i, change in enumerate(_CHANGES)}
     ranked = part.assign(_rank=part["change"].map(order)).sort_values(["delta", "_rank"])
-    left, right = ax.get_xlim()
-    # a typographic point (1/72 inch) in units of the x axis
-    point = (right - left) / (max(panel_size(ax)[0] - 1.6, 1.0) * 72)
-    counts = ranked.groupby("delta")["delta"].transform("size").to_numpy()
-    number = ranked.groupby("delta").cumcount().to_numpy()
-    values = np.unique(ranked["delta"])
-    between = float(np.diff(values).min()) if len(values) > 1 else right - left
-    columns = -(-int(counts.max()) // _STACK)
-    size = max(min(_SIZE, 0.85 * between / point / columns - 0.5), 0.6)
-    step = (size + 0.6) * point
-    wide = -(-counts // _STACK)
-    x = ranked["delta"].to_numpy() + (number // _STACK - (wide - 1) / 2) * step
-    y = top + (number % _STACK) * (size + 0.6) / 72 * inch
-    ranked = ranked.reset_index(drop=True)
-    for _, some in ranked.groupby(ranked.index if named else "change"):
-        mark = _mark_of_case(some["change"].iloc[0], size)
-        mark.set_data(x[some.index], y[some.index])
-        mark.set(clip_on=False, zorder=2.5, gid="case")
+    same = ranked.groupby("delta")["delta"]
+    number, wide = same.cumcount(), -(-same.transform("size") // _STACK)
+    across = ranked["delta"] + (number // _STACK - (wide - 1) / 2) * (size + 0.6) * _point(ax)
+    down = at + (0.08 + (number % _STACK) * (size + 0.6) / 72) * inch
+    for x, y, (_, row) in zip(across, down, ranked.iterrows(), strict=True):
+        mark = _mark_of_case(row["change"], size)
+        mark.set_data([x], [y])
+        mark.set(clip_on=False, zorder=2.5)
         ax.add_line(mark)
-        if named:
-            row = some.iloc[0]
-            rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
-            note = f"; {row['note']}" if row.get("note") else ""
-            before = f"{base} under {row.get('reference', 'reference')}"
-            text = f"{row['case_id']}: {rate} passed under {row['condition']}, {before}{note}"
-            name_artist(mark, "case", text)
+        rate, base = _rate_text(row["rate"]), _rate_text(row["reference_rate"])
+        note = f"; {row['note']}" if row.get("note") else ""
+        before = f"{base} under {row.get('reference', 'reference')}"
+        text = f"{row['case_id']}: {rate} passed under {row['condition']}, {before}{note}"
+        name_artist(mark, "case", text)
 
 
 def _with_changes(frame: pd.DataFrame) -> pd.DataFrame:

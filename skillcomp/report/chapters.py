@@ -120,7 +120,7 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure on the page: its panels with their widths, its texts, and its files by kind.
+    """A figure on the page: its picture with its width, its texts, and its files by kind.
 
     ``empty`` means that none of the frames behind the figure has a row. ``svg`` is the drawing as
     SVG, in which pointing at a part shows its title; it is empty if no part has a title.
@@ -128,7 +128,8 @@ class Figure:
     """
 
     stem: str
-    pictures: tuple[tuple[str, int], ...]
+    picture: str
+    width: int
     alt: str
     caption: str
     files: tuple[tuple[str, str], ...]
@@ -316,9 +317,11 @@ def figure_of(png: bytes, stem: str, out: Path) -> Figure:
     # prefer the saved picture, because a notebook crops the picture that it shows
     saved = out / f"{stem}.png"
     data = saved.read_bytes() if note and saved.is_file() else png
+    width = round(96 * float(sides[0]))
     return Figure(
         stem=stem,
-        pictures=_cut_panels(data, note.get("cut"), float(sides[0])),
+        picture=_picture_url(data, width),
+        width=width,
         alt=str(note.get("alt", "")) or "A figure of this chapter.",
         caption=str(note.get("caption", "")),
         files=tuple(files),
@@ -342,18 +345,11 @@ def _svg_with_titles(file: Path) -> str:
     return Markup(re.sub(r'(href="#|url\(#| id=")', rf"\g<1>{file.stem}-", drawing))
 
 
-def _cut_panels(png: bytes, cut: float | None, inches: float) -> tuple[tuple[str, int], ...]:
-    """Cut a figure into its panels, so that a narrow page can show one below the other."""
-    wide = round(96 * inches)
-    panels = []
+def _picture_url(png: bytes, width: int) -> str:
+    """Return a picture as a URL, with two pixels for each pixel of its width on the page."""
     with Image.open(io.BytesIO(png)) as whole:
-        high = round(whole.height * 2 * wide / whole.width)
-        sharp = whole.resize((2 * wide, high)) if whole.width > 2 * wide else whole
-        edges = [0, round(sharp.width * cut), sharp.width] if cut else [0, sharp.width]
-        for start, end in pairwise(edges):
-            buffer = io.BytesIO()
-            sharp.crop((start, 0, end, sharp.height)).save(buffer, "PNG", optimize=True)
-            text = base64.b64encode(buffer.getvalue()).decode()
-            share = (end - start) / sharp.width
-            panels.append((f"data:image/png;base64,{text}", round(share * wide)))
-    return tuple(panels)
+        high = round(whole.height * 2 * width / whole.width)
+        sharp = whole.resize((2 * width, high)) if whole.width > 2 * width else whole
+        buffer = io.BytesIO()
+        sharp.save(buffer, "PNG", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

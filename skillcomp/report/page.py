@@ -552,7 +552,7 @@ def _grader_table(frames: Mapping[str, pd.DataFrame]) -> str:
     return judge_table(rows.dropna(subset="property")[names].assign(shown=None)).html()
 
 
-def _price_table(price: pd.DataFrame) -> str:
+def price_table(price: pd.DataFrame) -> str:
     """Return a table of what an attempt, a pass and a further pass cost, by agent and condition."""
     rows = say.with_estimate(price)
     if rows.empty:
@@ -598,7 +598,7 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         names = dict.fromkeys([*result.headline()["skill"], *(r["about"] for r in topics["skill"])])
         skills = [_about_skill(name, result, topics) for name in names]
     is_score = bool(skills) and unit_of(decided.iloc[0]) == "score"
-    price = _price_table(estimates["price"]) if "price" in estimates else ""
+    price = price_table(estimates["price"]) if "price" in estimates else ""
     # these topics may have no box on the page, so their tables move to the limits
     absent = {"dimension", "structure", "trigger"} - {*topics} | ({"price"} if not price else set())
     moved = dict.fromkeys(absent, "limits") | {"drift": "grader", "correction": "grader"}
