@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 
 from skillcomp.bias.features_and_perturbations import (
     ANSWER,
-    POINTS,
-    checked_verdicts,
     feature_effect,
     known_attempts,
     labelled_verdicts,
@@ -20,14 +18,11 @@ from skillcomp.bias.features_and_perturbations import (
     sides_of_pairs,
 )
 from skillcomp.bias.position_and_win_rates import first_win_rows
-from skillcomp.contrast import Bounds, ends_of
+from skillcomp.contrast import Bounds
 from skillcomp.errors import FrameError, plural, require_known, require_type
 from skillcomp.frames.check import check
 from skillcomp.frames.estimates import (
     By,
-    check_settings,
-    estimates,
-    group_codes,
     groups,
     listed,
     ordered,
@@ -36,17 +31,13 @@ from skillcomp.frames.estimates import (
     rows_of_group,
 )
 from skillcomp.frames.reference_labels import (
-    ITEM,
-    join_gold,
     labellers_said,
-    reference_labels,
     strays_of,
 )
 from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import (
     GradedValue,
-    reference_scores,
-    scaled_scores,
+    graded_items,
 )
 from skillcomp.stats.results import Fields, join_notes
 
@@ -68,7 +59,6 @@ _PREFERRED = {
     "polish: sentences": "the answer with the longer sentences",
 }
 _EFFECT = ("effect_points", "effect_score")  # the measure for verdicts and for scores
-_IN_POINTS = ("estimate", "ci_low", "ci_high", "se")
 _STRATA = {"all": None, "gold pass": 1.0, "gold fail": 0.0}
 
 
@@ -102,7 +92,8 @@ def audit(
         states how many labels of its group are of each kind. If gold is empty, only the rows of
         pairs have estimates.
     by : str or sequence of str, default ()
-        Columns to group by, such as ``"grader"``, in addition to ``perturbation``.
+        Columns to group by, such as ``"grader"``. Answers of several agents are pooled, which a
+        note states, unless it names ``"agent"``.
     value : {"passed", "score"}, default "passed"
         Verdicts, or scores with their ``bounds``. For scores, gold needs a column ``score``.
     bounds : tuple of float, optional
@@ -194,72 +185,66 @@ def audit(
     """
     names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
     pairwise = None if pairwise is None or pairwise.empty else pairwise
-    check_settings(what, ci_level)
     if taken := sorted({"bias", "condition", "stratum", "per"} & set(names)):
         raise FrameError(
             f"bias.audit: by= names '{taken[0]}', a column of the result. Drop it, or give the "
             "verdicts of one value only."
         )
-    graded = checked_verdicts(
-        verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
+    graded = graded_items(
+        verdicts,
+        gold,
+        what,
+        by=names,
+        value=value,
+        bounds=bounds,
+        settings=(ci_level,),
+        average=[] if "agent" in names else ["agent"],
+        exclude_checks=exclude_checks,
+        cases=cases,
+        copies=False,
     )
-    every = known_attempts(graded, attempts, what)
+    rows, is_score = graded.rows, value == "score"
+    every = known_attempts(rows, attempts, what)
     if families is not None:
-        graded, every, pairwise = with_families(graded, every, pairwise, families, what)
-    if (in_pairs := compare_answers(graded, every)).any():
+        rows, every, pairwise = with_families(rows, every, pairwise, families, what)
+    if (in_pairs := compare_answers(rows, every)).any():
         if pairwise is None:
             raise FrameError(
                 f"{what}: {in_pairs.sum()} verdicts compare two answers. Give the comparisons, "
                 "too: pairwise=made.pairwise of from_frame."
             )
-        graded = graded[~in_pairs]
-    compares = graded["condition"].nunique() > 1
+        rows = rows[~in_pairs]
+    compares = rows["condition"].nunique() > 1
     if compares:
-        require_reference(graded["condition"], reference)
-    require_known(f"{what}: value: found", value, get_args(GradedValue))
-    lowest, highest = ends_of(value, bounds)
-    is_score = value == "score"
-    if is_score:
-        labels = reference_scores(gold, bounds, what)
-        graded = graded.assign(verdict=scaled_scores(graded, bounds))
-    else:
-        labels = reference_labels(gold, what)
-    graded = graded.reset_index(drop=True).assign(_group=group_codes(graded, names)[0])
-    labelled = labelled_verdicts(graded, every, labels)
-    labelled_of = labelled.groupby("_group").indices
-    items, strays = join_gold(graded[ITEM], labels), strays_of(graded, labels)
+        require_reference(rows["condition"], reference)
+    labelled, strays = labelled_verdicts(rows, every, names), strays_of(rows, graded.labels)
     shared = [name for name in names if name in ("grader", "skill")]
     sides = None
     if pairwise is not None:
         long = first_win_rows(pairwise, by=shared, cases=cases)
         known_attempts(long[["first", "second"]].melt(value_name="attempt_id"), every, what)
         sides = sides_of_pairs(long, every, shared)
-    rows = []
-    for values, part in groups(graded, names) if len(graded) or sides is None else ():
-        number = part["_group"].iloc[0] if len(part) else -1
-        frame = labelled.iloc[labelled_of.get(number, [])]
+    lines = []
+    for values, part in groups(rows, names) if len(rows) or sides is None else ():
+        frame = rows_of_group(labelled, values)
         effects = _feature_rows(frame, ci_level, is_score)
         effects += _leniency_rows(frame, part, reference, ci_level, is_score) if compares else []
-        settled = items.iloc[part.index].dropna(subset="settled_by")
+        settled = part.dropna(subset="settled_by")
         note = labellers_said(settled["settled_by"], settled["gold"])
-        agents = every.loc[every["attempt_id"].isin(part["attempt_id"]), "agent"].nunique()
-        pooled = f"pools the answers of {agents} agents; by=['agent'] shows each"
-        pooled = pooled if agents > 1 and "agent" not in names else ""
         for effect in effects:
-            notes = ["" if len(frame) else strays]
-            if not math.isnan(effect["estimate"]):
-                notes += [note, "" if effect["bias"] == "model family" else pooled]
-            if is_score:
-                effect |= {n: effect[n] * (highest - lowest) / POINTS for n in _IN_POINTS}
-            rows.append(effect | {"note": join_notes(effect["note"], *notes)} | values)
+            known = note if not math.isnan(effect["estimate"]) else ""
+            pooled = "" if effect["bias"] == "model family" else graded.note
+            notes = [known, "" if len(frame) else strays, pooled]
+            lines.append(effect | {"note": join_notes(effect["note"], *notes)} | values)
         of_group = {name: values[name] for name in shared}
-        rows += [r | values for r in _pair_rows(sides, of_group, ci_level)]
+        lines += [line | values for line in _pair_rows(sides, of_group, ci_level)]
     for values, _ in groups(sides, shared) if sides is not None else ():
-        if rows_of_group(graded, values).empty:
+        if rows_of_group(rows, values).empty:
             found = _pair_rows(sides, values, ci_level)
-            rows += [dict.fromkeys(names) | r | values for r in found]
-    extra = ["per", "n_empty_strata"]
-    return estimates(rows, by=[*names, "bias", "condition", "stratum"], extra=extra)
+            lines += [dict.fromkeys(names) | line | values for line in found]
+    return graded._replace(note="").estimates(
+        lines, ["per", "n_empty_strata"], by=["bias", "condition", "stratum"]
+    )
 
 
 def with_families(

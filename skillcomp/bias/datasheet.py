@@ -35,13 +35,12 @@ from skillcomp.frames.reference_labels import Drawn
 from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import agreement, consistency
 from skillcomp.reliability.grader_drift_and_contrast import drift
-from skillcomp.stats.results import Fields, join_notes
+from skillcomp.stats.results import Fields
 
 _WHAT = "bias.datasheet"
 _NUMBERS = ["estimate", "ci_low", "ci_high", "p_value"]
 _RATES = ["false_passes", "false_fails"]
 _AGREEMENT = ["raw_agreement", "ceiling_raw_agreement"]
-_NOT_POOLED = {"position", "win_rates", "audit"}  # audit has a note of its own on agents
 NOT_MEASURED = "not measured"
 
 
@@ -244,16 +243,13 @@ def datasheet(
         else prepared(frame, kind, names, _WHAT, compared=compared, copies=False)
         for frame, kind in ((verdicts, "verdicts"), (pairwise, "pairwise"))
     )
-    n_agents = 0
-    if "agent" not in names:
-        n_agents = graded["agent"].nunique()
-        graded = graded.assign(agent=pd.array([None] * len(graded), dtype="str"))
     if attempts is not None:  # verdicts without the column perturbation
         kinds = check(attempts, "attempts").set_index("attempt_id")["perturbation"]
         graded["perturbation"] = graded["attempt_id"].map(kinds)
     how: Fields = {"by": names, "cases": cases, "ci_level": ci_level}
-    drawn: Fields = {"gold_drawn": gold_drawn, "drawn_by": drawn_by}
-    graded, results = _results_of_verdicts(graded, gold, drawn, **how)
+    pooled: Fields = {**how, "average": [] if "agent" in names else ["agent"]}
+    drawn = {**pooled, "gold_drawn": gold_drawn, "drawn_by": drawn_by}
+    first, results = _results_of_verdicts(graded, gold, drawn, **pooled)
     if len(judged):
         judged = pd.concat(versions[0] for _, versions in _versions(judged, names))
     if attempts is not None:
@@ -264,13 +260,11 @@ def datasheet(
         same = copies.fillna(copies.index.to_series().map(other)).dropna().to_dict()
         for side in ("first", "second", "winner"):
             judged[side] = judged[side].replace(same)
-        results |= _results_of_answers(graded, known, gold, judged, families, **how)
+        if len(first):
+            results["perturbed"] = perturbed(first, known, **pooled)
+        results |= _results_of_answers(_originals(first), known, gold, judged, families, **how)
     if len(judged):
         results["position"] = position(judged, **how)
-    for name in results.keys() - _NOT_POOLED if n_agents > 1 else ():
-        pooled = f"pools the answers of {n_agents} agents"
-        notes = [join_notes(note, pooled) for note in results[name]["note"]]
-        results[name] = results[name].assign(note=notes)
     lines = {name: _records(result) for name, result in results.items()}
     judges = pd.concat([frame.reindex(columns=names) for frame in (graded, judged)])
     rows = [
@@ -333,10 +327,9 @@ def _results_of_verdicts(
     if len(plain):
         results["consistency"] = consistency(_originals(newest), by=by, **how)
     if len(plain) and gold is not None:
-        drawn = {**drawn, **how}
-        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, by=by, **drawn)
-        several = ["condition"] if plain["condition"].nunique() > 1 else []
-        results["errors"] = agreement(plain, gold, quantities=_RATES, by=[*by, *several], **drawn)
+        results["agreement"] = agreement(plain, gold, quantities=_AGREEMENT, **drawn)
+        drawn["by"] = [*by, "condition"] if plain["condition"].nunique() > 1 else by
+        results["errors"] = agreement(plain, gold, quantities=_RATES, **drawn)
     return first, results
 
 
@@ -349,18 +342,15 @@ def _with_forms(judged: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _results_of_answers(
-    graded: pd.DataFrame,
+    plain: pd.DataFrame,
     known: pd.DataFrame,
     gold: pd.DataFrame | None,
     judged: pd.DataFrame,
     families: Mapping[str, str] | None,
     **how: Any,
 ) -> dict[str, pd.DataFrame]:
-    """Return the results on copies and features, which need the attempts."""
+    """Return the results on features and on pairs of copies, which need the attempts."""
     results: dict[str, pd.DataFrame] = {}
-    plain = _originals(graded)
-    if len(graded):
-        results["perturbed"] = perturbed(graded, known, **how)
     if families is not None:
         plain, known, judged = with_families(plain, known, judged, families, _WHAT)
     first, second = (judged[side].map(known["_form"]).eq(ORIGINAL) for side in ("first", "second"))
@@ -375,10 +365,9 @@ def _results_of_answers(
         plain = plain[~compare_answers(plain, known)]
     judged = judged[~of_copies]
     if len(plain) or len(judged):
-        used = {*plain["attempt_id"], *judged["first"], *judged["second"]}
         results["audit"] = audit(
             plain,
-            known[known["attempt_id"].isin(used)],
+            known,
             empty("gold") if gold is None else gold,
             pairwise=judged,
             reference=next(iter(ordered(plain["condition"])), "baseline"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -59,6 +59,7 @@ from skillcomp.frames.reference_labels import (
     require_scores,
     unequal_shares,
     usable,
+    without_checks,
 )
 from skillcomp.frames.study_defaults import grader_named, names_of_graders
 from skillcomp.stats.agreement import bootstrap_agreement, correlations
@@ -136,19 +137,22 @@ def graded_items(
     value: GradedValue = "passed",
     bounds: Bounds = None,
     settings: Sequence[Any] = (0.95,),
+    exclude_checks: str | Sequence[str] = (),
     **how: Any,
 ) -> Graded:
     """Open verdicts, or scores, and gold for an analysis.
 
     ``gold`` is a gold frame, ``"majority"`` or None. ``settings`` are those of
-    :func:`skillcomp.frames.check_settings`. The arguments ``how`` are passed to
-    ``clustered_verdicts``.
+    :func:`skillcomp.frames.check_settings`. Checks with one of the texts ``exclude_checks`` in
+    their id are left out. The arguments ``how`` are passed to ``clustered_verdicts``.
     """
     check_settings(what, *settings)
-    require_known(f"{what}: value: found", value, ("passed", "score"))
+    require_known(f"{what}: value: found", value, get_args(GradedValue))
     lowest, highest = ends_of(value, bounds)
     names, is_score = listed(by), value == "score"
     rows, note = clustered_verdicts(verdicts, names, what, **how)
+    if len(rows):
+        rows = without_checks(rows, exclude_checks, what)
     if is_score:
         rows["verdict"] = scaled_scores(rows, bounds)
     elif rows["verdict"].isna().all() and rows["score"].notna().any():

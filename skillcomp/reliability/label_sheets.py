@@ -210,17 +210,12 @@ def _proportional_shares(
 ) -> dict[Any, int]:
     """Divide ``total`` in proportion to ``sizes``; a name in ``unlabelled`` gets at least 1."""
     exact = {name: total * size / sum(sizes.values()) for name, size in sizes.items()}
-    shares = {name: max(int(value), int(name in unlabelled)) for name, value in exact.items()}
-    # the sum can exceed the total, because each unlabelled name gets at least 1
-    while sum(shares.values()) > total:
-        spare = (name for name in shares if shares[name] > int(name in unlabelled))
-        largest = max(spare, key=lambda name: shares[name] - exact[name])
-        shares[largest] -= 1
-    # break ties between remainders at random, because the order of the frame must not matter
+    shares = {name: int(name in unlabelled) for name in sizes}
+    # break ties at random, because the order of the frame must not matter
     lot = dict(zip(exact, rng.permutation(len(exact)), strict=True))
-    names = sorted(exact, key=lambda name: (shares[name] - exact[name], lot[name]))
-    for name in names[: total - sum(shares.values())]:
-        shares[name] += 1
+    while sum(shares.values()) < total:
+        least = min(shares, key=lambda name: (shares[name] - exact[name], lot[name]))
+        shares[least] += 1
     return shares
 
 
