@@ -50,6 +50,7 @@ from skillcomp.frames.estimates import (
     ordered,
     require_reference,
     row,
+    rows_of_group,
     with_method,
 )
 from skillcomp.frames.reference_labels import (
@@ -477,8 +478,17 @@ def _estimated_rows(
                 "p_differential": math.nan if group.by_strata else tests.either.p_value,
                 "reference": reference,
             }
+        about["reason"] = chosen[1]
         kind = "rate" if reference is None else "delta"
-        rows += rows_of(f"{kind}_{made.value}", intervals, requested, chosen, about, lost)
+        for word in requested:
+            by_gold = replace(intervals[word], n=n_gold)
+            # the widths are in points
+            has_width = word != "naive" and n_gold > 0 and made.value != "score"
+            wide = note_on_width(by_gold, "cases with gold") if has_width else ""
+            noted = intervals[word].with_note("" if word == "gold_only" else lost, wide)
+            about |= needed_columns(by_gold if has_width else undefined("", ""))
+            about |= {"estimator": word, "recommended": word == chosen[0]}
+            rows.append(row(f"{kind}_{made.value}", noted, **about))
     extra = [*LEADING, *ERROR_RATES, "youden"]
     if reference is not None:
         base_errors = [f"reference_{name}" for name in ERROR_RATES]
@@ -647,42 +657,6 @@ def _partial_gold_note(sides: Sides) -> str:
     return join_notes(few, f"gold on a part of the checks of {part} attempts" if part else "")
 
 
-def rows_of(
-    measure: str,
-    intervals: Intervals,
-    estimators: tuple[str, ...],
-    chosen: tuple[str, str],
-    columns: Fields,
-    lost: str,
-) -> list[Fields]:
-    """Build one row per estimator, marking the recommended one.
-
-    ``lost`` is a note for all estimators that use verdicts.
-    """
-    name, reason = chosen
-    rows = []
-    for word in estimators:
-        interval = intervals[word]
-        by_gold = replace(interval, n=columns["n_gold"])
-        # the widths are in points
-        has_width = word != "naive" and columns["n_gold"] > 0 and not measure.endswith("_score")
-        wide = note_on_width(by_gold, "cases with gold") if has_width else ""
-        noted = interval.with_note("" if word == "gold_only" else lost, wide)
-        needed = needed_columns(by_gold if has_width else undefined("", ""))
-        rows.append(
-            row(
-                measure,
-                noted,
-                estimator=word,
-                **columns,
-                reason=reason,
-                **needed,
-                recommended=word == name,
-            )
-        )
-    return rows
-
-
 def error_columns(own: Errors, prefix: str = "") -> Fields:
     """Build the columns with sensitivity and specificity; their names start with ``prefix``."""
     return {f"{prefix}{name}": getattr(own, name).estimate for name in ERROR_RATES}
@@ -693,16 +667,17 @@ def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> P
     labelled, shares = made.labelled(), made.shares_labelled()
     pooled_keys = [name for name in made.by if name != "skill"]
     of_skills = _errors_of_skills(made, pooled_keys, ci_level)
-    # a group without gold has no strata
-    no_units = made.units.iloc[:0].drop(columns="stratum", errors="ignore")
     for values, part in groups(made.cases, made.by):
-        key, note, name = key_of(values, made.by), "", "cluster"
+        note, name = "", "cluster"
         if made.cluster == "skill":
             note = claim(part["skill"], part["cluster"], "skill", delta=deltas, rule="bounded")[1]
             if not few_skills(part["skill"].nunique()):
                 name = "skill"
-        known = {c: shares[(*key, c)] for c in part["condition"] if (*key, c) in shares}
-        group = _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
+        units = rows_of_group(labelled, values)
+        if units.empty:  # a group without gold has no strata
+            units = units.drop(columns="stratum", errors="ignore")
+        known = rows_of_group(shares, values).set_index("condition").to_dict("index")
+        group = _group_of(part, units, name, known, ci_level, note)
         if made.value == "score":
             nothing = undefined("", SCORES, ci_level, 0.0)
             none = Errors(nothing, nothing)

@@ -29,7 +29,6 @@ from skillcomp.frames.estimates import (
     GRADER,
     columns_of,
     grouped,
-    groups,
     listed,
     prepared,
     rows_of_group,
@@ -84,7 +83,6 @@ from skillcomp.stats.significance_and_grader_errors import (
 _PLACE = [*CASE, "condition", "attempt_id"]
 _MADE = ("chance", "stratum", WEIGHT, "n_checks", "settled_by")
 Sides = dict[str, pd.DataFrame]  # The rows of each condition.
-ByGroup = dict[tuple[Any, ...], pd.DataFrame]  # The rows of each group, by the values of `by`.
 
 
 class Draw(NamedTuple):
@@ -138,28 +136,25 @@ class Tables:
 
     def label_notes(self, values: Fields, conditions: Sequence[str]) -> tuple[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
-        labelled = self._settled_items.get(key_of(values, self.by))
-        settled = ""
-        if labelled is not None:
-            labelled = labelled[labelled["condition"].isin([*conditions, CALIBRATION])]
-            settled = labellers_said(labelled["settled_by"], labelled["gold"])
-        return settled, self.strays
+        labelled = rows_of_group(self._settled_items, values)
+        labelled = labelled[labelled["condition"].isin([*conditions, CALIBRATION])]
+        return labellers_said(labelled["settled_by"], labelled["gold"]), self.strays
 
     @cached_property
-    def _settled_items(self) -> ByGroup:
-        return self.by_group(self.items[self.items["settled_by"].notna()])
+    def _settled_items(self) -> pd.DataFrame:
+        return self.items[self.items["settled_by"].notna()]
 
-    def by_group(self, rows: pd.DataFrame) -> ByGroup:
-        """Return the rows of each group of ``by``, with the :func:`key_of` the group as key."""
-        return {key_of(values, self.by): part for values, part in groups(rows, self.by)}
+    @property
+    def _units_with_errors(self) -> pd.DataFrame:
+        """The units; none for scores, which have no errors of this kind."""
+        return self.units.iloc[: None if self.value != "score" else 0]
 
-    def labelled(self) -> ByGroup:
-        """Return, for each group, the units with gold.
+    def labelled(self) -> pd.DataFrame:
+        """Return the units with gold.
 
         If gold was drawn by verdict, return all units that have a stratum, with or without gold.
-        Scores have no errors of this kind, and therefore no units.
         """
-        rows = self.units.iloc[: None if self.value != "score" else 0]
+        rows = self._units_with_errors
         drawn = "stratum" in rows
         rows = rows[rows["stratum" if drawn else "gold"].notna()]
         if drawn:
@@ -169,7 +164,7 @@ class Tables:
             rows = rows.assign(size=rows.get(WEIGHT, 1.0) / (n_attempts * size))
         names = [*self.by, *CASE, "condition", "verdict", "gold", "cluster"]
         names += columns_of(rows, WEIGHT, "stratum", "size")
-        return self.by_group(rows[listed(names)])
+        return rows[listed(names)]
 
     def calibration_of(self, values: Fields) -> pd.DataFrame | None:
         """Return the units of the calibration set for a group of ``by``, if gold is separate.
@@ -185,16 +180,10 @@ class Tables:
                 rows = rows_of_group(rows, {name: values[name]})
         return rows
 
-    def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
-        """Return, by group and condition, the shares of passes and of fails that have gold.
-
-        Scores have none.
-        """
-        if self.value == "score":
-            return {}
+    def shares_labelled(self) -> pd.DataFrame:
+        """Return, by group and condition, the shares of passes and of fails that have gold."""
         keys = listed([*self.by, "condition"])
-        table = one_draw(labelled_shares(self.units, keys), keys)
-        return {key_of(row, keys): row for _, row in table.iterrows()}
+        return one_draw(labelled_shares(self._units_with_errors, keys), keys)
 
 
 def key_of(values: Fields | pd.Series, names: Sequence[str]) -> tuple[Any, ...]:
@@ -717,7 +706,7 @@ class Group(NamedTuple):
     units: Sides
     errors: dict[str, Errors]
     pooled: Errors
-    shares: dict[str, pd.Series]
+    shares: dict[Any, Any]
     by_strata: bool
     claim: str
     calibration: pd.DataFrame | None = None
