@@ -20,7 +20,7 @@ from skillcomp.bias.features_and_perturbations import (
 from skillcomp.bias.position_and_win_rates import first_win_rows
 from skillcomp.contrast import Bounds
 from skillcomp.errors import FrameError, plural, require_known, require_type
-from skillcomp.frames.check import check
+from skillcomp.frames.check import check, empty
 from skillcomp.frames.estimates import (
     By,
     groups,
@@ -39,7 +39,7 @@ from skillcomp.reliability.grader_agreement_and_consistency import (
     GradedValue,
     graded_items,
 )
-from skillcomp.stats.results import Fields, join_notes
+from skillcomp.stats.results import Fields, Interval, join_notes
 
 # for each bias, the column of its feature, and the meaning of one unit of the feature
 _FEATURES = {
@@ -184,7 +184,7 @@ def audit(
     al. 2024, arXiv:2404.04475; Zheng et al. 2023, arXiv:2306.05685.
     """
     names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
-    pairwise = None if pairwise is None or pairwise.empty else pairwise
+    pairwise = empty("pairwise") if pairwise is None else pairwise
     if taken := sorted({"bias", "condition", "stratum", "per"} & set(names)):
         raise FrameError(
             f"bias.audit: by= names '{taken[0]}', a column of the result. Drop it, or give the "
@@ -208,7 +208,7 @@ def audit(
     if families is not None:
         rows, every, pairwise = with_families(rows, every, pairwise, families, what)
     if (in_pairs := compare_answers(rows, every)).any():
-        if pairwise is None:
+        if pairwise.empty:
             raise FrameError(
                 f"{what}: {in_pairs.sum()} verdicts compare two answers. Give the comparisons, "
                 "too: pairwise=made.pairwise of from_frame."
@@ -219,13 +219,11 @@ def audit(
         require_reference(rows["condition"], reference)
     labelled, strays = labelled_verdicts(rows, every, names), strays_of(rows, graded.labels)
     shared = [name for name in names if name in ("grader", "skill")]
-    sides = None
-    if pairwise is not None:
-        long = first_win_rows(pairwise, by=shared, cases=cases)
-        known_attempts(long[["first", "second"]].melt(value_name="attempt_id"), every, what)
-        sides = sides_of_pairs(long, every, shared)
+    long = first_win_rows(pairwise, by=shared, cases=cases)
+    known_attempts(long[["first", "second"]].melt(value_name="attempt_id"), every, what)
+    sides = sides_of_pairs(long, every, shared)
     lines = []
-    for values, part in groups(rows, names) if len(rows) or sides is None else ():
+    for values, part in groups(rows, names) if len(rows) or sides.empty else ():
         frame = rows_of_group(labelled, values)
         effects = _feature_rows(frame, ci_level, is_score)
         effects += _leniency_rows(frame, part, reference, ci_level, is_score) if compares else []
@@ -238,7 +236,7 @@ def audit(
             lines.append(effect | {"note": join_notes(effect["note"], *notes)} | values)
         of_group = {name: values[name] for name in shared}
         lines += [line | values for line in _pair_rows(sides, of_group, ci_level)]
-    for values, _ in groups(sides, shared) if sides is not None else ():
+    for values, _ in groups(sides, shared):
         if rows_of_group(rows, values).empty:
             found = _pair_rows(sides, values, ci_level)
             lines += [dict.fromkeys(names) | line | values for line in found]
@@ -250,15 +248,13 @@ def audit(
 def with_families(
     graded: pd.DataFrame,
     attempts: pd.DataFrame,
-    pairwise: pd.DataFrame | None,
+    pairwise: pd.DataFrame,
     families: Mapping[str, str],
     what: str,
 ) -> list[Any]:
     """Return the verdicts, attempts and pairs with the families of their graders and agents."""
     require_type(f"{what}: families", families, Mapping, "{'judge': 'family', ...}", FrameError)
-    frames = [(graded, "grader"), (attempts, "agent")]
-    if pairwise is not None:
-        frames.append((check(pairwise, "pairwise"), "grader"))
+    frames = ((graded, "grader"), (attempts, "agent"), (check(pairwise, "pairwise"), "grader"))
     names = [frame[name] for frame, name in frames]
     present = sorted({name for values in names for name in values.dropna()})
     for name in families:
@@ -268,7 +264,7 @@ def with_families(
         family = frame[name].map({str(word): str(value) for word, value in families.items()})
         family = family.astype("str").fillna(frame[f"{name}_family"])
         made.append(frame.assign(**{f"{name}_family": family}))
-    return made if pairwise is not None else [*made, None]
+    return made
 
 
 def _bias_columns(
@@ -279,15 +275,23 @@ def _bias_columns(
 
 def _feature_rows(frame: pd.DataFrame, ci_level: float, is_score: bool) -> list[Fields]:
     """Estimate the effect of each feature of the answers on the verdict, given the gold label."""
-    rows = []
-    strata = ["skill", "condition"] if is_score else ["skill", "condition", "gold"]
-    for bias, (name, per) in _FEATURES.items():
-        others = sorted({*ANSWER, "place", "own_family"} - {name}) + ["gold"] * is_score
-        effect = feature_effect(frame, name, others, ci_level, strata=strata)
-        if name == "own_family" and math.isnan(effect.estimate) and len(frame):
-            effect = replace(effect, note=_why_no_family_effect(frame))
-        rows.append(row(_EFFECT[is_score], effect) | _bias_columns(bias, per))
-    return rows
+    how: Fields = {"strata": ["skill", "condition"], "more": ["gold"]} if is_score else {}
+    return [
+        row(_EFFECT[is_score], _effect_of(frame, bias, ci_level, **how)) | _bias_columns(bias, per)
+        for bias, (_, per) in _FEATURES.items()
+    ]
+
+
+def _effect_of(
+    frame: pd.DataFrame, bias: str, ci_level: float, more: Sequence[str] = (), **how: Any
+) -> Interval:
+    """Estimate the effect of the feature of a bias, with the others and ``more`` held constant."""
+    name = _FEATURES[bias][0]
+    others = [*sorted({*ANSWER, "place", "own_family"} - {name}), *more]
+    effect = feature_effect(frame, name, others, ci_level, **how)
+    if name == "own_family" and math.isnan(effect.estimate) and len(frame):
+        effect = replace(effect, note=_why_no_family_effect(frame))
+    return effect
 
 
 def _why_no_family_effect(frame: pd.DataFrame) -> str:
@@ -329,10 +333,10 @@ def _leniency_rows(
     return rows
 
 
-def _pair_rows(sides: pd.DataFrame | None, values: Fields, ci_level: float) -> list[Fields]:
-    """Return the row of each feature of pairs; None means no judgements."""
+def _pair_rows(sides: pd.DataFrame, values: Fields, ci_level: float) -> list[Fields]:
+    """Return the row of each feature of pairs, if there are judgements."""
     rows: list[Fields] = []
-    if sides is None or (sides := rows_of_group(sides, values)).empty:
+    if (sides := rows_of_group(sides, values)).empty:
         return rows
     has_gold = sides["gold"].notna()
     frame = sides[has_gold] if has_gold.any() else sides.assign(gold=0.5)
@@ -340,10 +344,7 @@ def _pair_rows(sides: pd.DataFrame | None, values: Fields, ci_level: float) -> l
     for bias, preferred in _PREFERRED.items():
         name, per = _FEATURES[bias]
         per += "" if "against" in per else " against the other answer"
-        others = sorted({*ANSWER, "place", "own_family"} - {name})
-        effect = feature_effect(frame, name, others, ci_level, of_pairs=True)
-        if name == "own_family" and math.isnan(effect.estimate):
-            effect = replace(effect, note=_why_no_family_effect(frame))
+        effect = _effect_of(frame, bias, ci_level)
         wins = frame.loc[frame[name].gt(0), "verdict"]
         if len(wins):
             said = f"{preferred} wins {100 * wins.mean():.0f} % of {plural(len(wins), 'pair')}"

@@ -276,7 +276,8 @@ def sides_of_pairs(judged: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[st
         listed([*by, "_case", "_pair", "first"]), dropna=False, as_index=False
     )
     rows = sides.agg({name: how for name, how in {**kept, **means}.items() if name not in by})
-    about = _with_families_of(attempts)
+    compared = attempts["attempt_id"].isin(rows["first"])
+    about = _with_families_of(attempts[compared])
     own, other = (_features_seen_by(rows, rows[side], about) for side in ("first", "second"))
     numbers = own.columns.difference(["agent_family"])
     differences = own[numbers] - other[numbers]
@@ -309,12 +310,11 @@ def feature_effect(
     name: str,
     others: list[str],
     ci_level: float,
-    of_pairs: bool = False,
     strata: Sequence[str] = ("skill", "condition", "gold"),
 ) -> Interval:
     """Estimate the effect of one feature, given gold, skill, condition and the other features.
 
-    With ``of_pairs``, the frame has two rows per pair, and numbers of rows are halved. ``strata``
+    A frame of `sides_of_pairs` has two rows per pair, and numbers of rows are halved. ``strata``
     are the columns whose combinations have an intercept.
 
     The model is a linear probability model with one intercept for every combination of skill,
@@ -322,7 +322,7 @@ def feature_effect(
     in every combination, the slope is the average marginal effect. Otherwise it is the mean of the
     effects in the combinations, weighted by their precision.
     """
-    each = 1 + of_pairs
+    each, unit = (2, "pair") if "_judged" in frame else (1, "row")
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
     rows = frame[frame[name].notna()]
@@ -335,7 +335,7 @@ def feature_effect(
     whole = rows.dropna(subset=controls)
     notes = []
     if n_lost := len(rows) - len(whole):
-        of_all = f"{n_lost // each} of {plural(len(rows) // each, 'pair' if of_pairs else 'row')}"
+        of_all = f"{n_lost // each} of {plural(len(rows) // each, unit)}"
         notes.append(f"{of_all} lack a feature held constant and are left out")
     for other in (name for name in others if name not in controls):
         if n_known := rows[other].count():

@@ -211,7 +211,8 @@ def delta(
         adjudicated label of a check exists, it is used. Otherwise the only label is used, or the
         label on which all labellers agree. ``reason`` counts the labels that were adjudicated,
         agreed or disputed. If no estimator is recommended, it also counts the labels that match no
-        attempt. With ``value="score"`` gold has a column ``score`` in place of ``passed``.
+        attempt. With ``value="score"`` gold has a column ``score`` in place of ``passed``; if
+        several labellers scored a check, and none is adjudicated, gold is their mean.
     by : str or sequence of str, default ()
         Columns to group by, such as ``["grader", "skill"]``.
     value : {"share_passed", "passed", "score"}, default "share_passed"

@@ -56,7 +56,6 @@ from skillcomp.frames.reference_labels import (
     one_draw,
     reference_labels,
     refuted_draw,
-    require_scores,
     unequal_shares,
     usable,
     without_checks,
@@ -187,7 +186,8 @@ def reference_scores(gold: pd.DataFrame, bounds: Bounds, what: str) -> pd.DataFr
 
     The scale is from 0 to 1. The columns are those of ``reference_labels``.
     """
-    require_scores(gold, what)
+    if "score" not in gold or (len(gold) and gold["score"].isna().all()):
+        raise FrameError(f"{what}: gold: there is no column 'score' with values.")
     labels = check(settle(gold, {"score": "float64"}, f"{what}: gold"), "gold")
     lowest, highest = check_bounds(labels, "score", bounds)
     labels["score"] = (labels["score"] - lowest) / (highest - lowest)
