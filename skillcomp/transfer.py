@@ -328,8 +328,8 @@ def curve(
     of_value |= {"value": "passed"} if in_words else {}
 
     def slopes(rows: pd.DataFrame) -> pd.DataFrame:
-        about = {"facts": [distance], "reference": reference}
-        checked, units = compared_units(rows, names, "transfer.curve", **of_value, **about)
+        own: Fields = {**of_value, "facts": [distance], "reference": reference}
+        checked, units = compared_units(rows, names, "transfer.curve", **own)
         made = []
         for contrast in contrasts_with(units, reference):
             alone = replace(contrast, weights={(reference,): 1.0}, sides=(reference,))

@@ -386,14 +386,14 @@ def _difference_of_orders(pairs: pd.DataFrame, ci_level: float) -> Interval:
     return slope.times(POINTS).with_note(RANDOM_ORDER, dropped if n_dropped else "")
 
 
-def _shown_first(names: Sequence[str], n_first: int, n: int, tests: int = 1) -> str:
+def _shown_first(names: Sequence[Any], n_first: int, n: int, tests: int = 1) -> str:
     """Return which of two systems was shown first too often for a random order, or "".
 
     The first of ``names`` was shown first in ``n_first`` of ``n`` comparisons. ``tests`` is the
     number of such tests, by which the p-value is multiplied.
     """
     most = max(n_first, n - n_first)
-    if most <= _UNEVEN * n or binomtest(int(most), n).pvalue * tests >= _RARE:
+    if most <= _UNEVEN * n or binomtest(most, n).pvalue * tests >= _RARE:
         return ""
     first, second = names if most == n_first else reversed(names)
     shown = f"{100 * most / n:.0f} % of {plural(n, 'comparison')} with '{second}'"
@@ -403,8 +403,8 @@ def _shown_first(names: Sequence[str], n_first: int, n: int, tests: int = 1) -> 
 def _uneven_order(pairs: pd.DataFrame) -> str:
     """Return the reason why the order cannot have been random; empty if it may have been."""
     table = pairs.groupby("_systems")["is_first"].agg(["sum", "size"])
-    for systems, counts in table.iterrows():
-        if shown := _shown_first(str(systems).split(" against ", 1), *counts, len(table)):
+    for systems, n_first, n in table.itertuples():
+        if shown := _shown_first(systems.split(" against ", 1), n_first, n, len(table)):
             return f"{shown}, so the order was not random"
     return ""
 
@@ -579,8 +579,8 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
         lost = f"{plural(n_dropped, 'comparison')} without a verdict left out"
         notes = [lost if n_dropped else ""]
         if pairs["size"].eq(1).mean() > 0.5:
-            counts = decided["_side_first"].sum(), len(decided)
-            shown = _shown_first([side, opponent], *counts)
+            n_first = int(decided["_side_first"].sum())
+            shown = _shown_first([side, opponent], n_first, len(decided))
             notes.append(f"{shown}: {INCLUDES_PLACE}" if shown else RANDOM_ORDER)
         yield row("win_rate", rate.with_note(*notes), **about)
         labelled = orders.dropna().groupby(pair, sort=False).mean().groupby(of_case).mean()
