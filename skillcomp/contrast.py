@@ -626,8 +626,6 @@ def claimed(interval: Interval, note: str, nothing: str, *more: str) -> Interval
 
 def changes_over_items(
     tables: Sequence[pd.DataFrame],
-    new: str = "new",
-    old: str = "old",
     *,
     ci_level: float,
     interval: IntervalRule = "adaptive",
@@ -643,16 +641,17 @@ def changes_over_items(
     ``n`` counts items.
     """
     samples = [
-        Sample.of_items(*(items[name].to_numpy() for name in (new, old, "cluster")))
+        Sample.of_items(*(items[name].to_numpy() for name in ("new", "old", "cluster")))
         for items in tables
     ]
     how: Fields = {"quantity": DELTAS, "null": 0.0, "ci_level": ci_level}
     changes = []
     for items, mean in zip(tables, bounded_means(samples, **how, interval=interval), strict=True):
-        if not items[[new, old]].isin([0.0, 1.0]).all(axis=None):
+        new, old = items["new"], items["old"]
+        if not items[["new", "old"]].isin([0.0, 1.0]).all(axis=None):
             changes.append(replace(mean, n=float(len(items))))
             continue
-        test = clustered_midp(items[new] > items[old], items[new] < items[old], items["cluster"])
+        test = clustered_midp(new > old, new < old, items["cluster"])
         p_value, method = test.p_value, test.method
         if items["cluster"].duplicated().any():
             p_value = float(np.fmax(p_value, mean.p_value))

@@ -27,7 +27,7 @@ from skillcomp.contrast import (
 )
 from skillcomp.deltas.paired_deltas_and_price import OwnWords, contrast_rows, in_own_words
 from skillcomp.deltas.unpaired_rates_and_pass_k import contrasts_of_rates
-from skillcomp.errors import FrameError, literal, plural
+from skillcomp.errors import FrameError, literal, plural, require_whole
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -57,7 +57,6 @@ MIN_CASES = 5
 NO_DISTANCE = "no case is near or far: name its column by transfer= in from_frame"
 
 MIN_SLOPE = 10  # with fewer cases than this, no slope is estimated
-MOST_BINS = 10
 _SLOPES = ("delta_slope", "reference_slope")
 _DISTANCES = ["distance_low", "distance", "distance_high"]
 # An effect is shown in 8 of 10 studies if it is (1.96 + 0.84) / 1.96 times the half-width.
@@ -283,7 +282,7 @@ def curve(
     Raises
     ------
     FrameError
-        If ``distance`` is no numeric column, ``bins`` is no whole number from 1 to 10, or as
+        If ``distance`` is no numeric column, ``bins`` is no whole number of at least 1, or as
         :func:`skillcomp.deltas.paired`.
 
     See Also
@@ -325,11 +324,11 @@ def curve(
     ends = grouped(measured, [*names, "bin"])[distance].agg(["min", "mean", "max"])
     ends.columns = pd.Index(_DISTANCES)
     parts = [part.merge(ends.reset_index(), on=[*names, "bin"], how="left") for part in parts]
-    own: Fields = {**of_value, "facts": [distance], "reference": reference}
     in_words = value == "passed_own_words"
-    own |= {"value": "passed"} if in_words else {}
+    of_value |= {"value": "passed"} if in_words else {}
 
     def slopes(rows: pd.DataFrame) -> pd.DataFrame:
+        own: Fields = {**of_value, "facts": [distance], "reference": reference}
         checked, units = compared_units(rows, names, "transfer.curve", **own)
         made = []
         for contrast in contrasts_with(units, reference):
@@ -345,17 +344,18 @@ def curve(
         keys, extra = [*names, "condition"], ["reference", *_DISTANCES, *MISSING]
         return estimates(made, by=keys, extra=extra, outcomes=checked, reference=reference)
 
-    if not in_words:
-        return pd.concat([*parts, _with_difficulty(slopes(binned), unmeasured)], ignore_index=True)
-    is_far = binned[distance] > grouped(binned, ["skill"])[distance].transform("mean")
-    is_reference = binned["condition"].eq(reference)
-    changes, of_reference = (
-        in_own_words(slopes, binned, "transfer.curve", reference, lowers)
-        for lowers in (is_far == is_reference, ~is_far)
-    )
-    is_delta = changes["measure"].str.startswith("delta")
-    changes = pd.concat([changes[is_delta], of_reference[~is_delta]]).sort_index()
-    changes["measure"] = changes["measure"].str.removesuffix("_own_words")
+    if in_words:
+        is_far = binned[distance] > grouped(binned, ["skill"])[distance].transform("mean")
+        is_reference = binned["condition"].eq(reference)
+        changes, of_reference = (
+            in_own_words(slopes, binned, "transfer.curve", reference, lowers)
+            for lowers in (is_far == is_reference, ~is_far)
+        )
+        is_delta = changes["measure"].str.startswith("delta")
+        changes = changes.where(is_delta, of_reference)
+        changes["measure"] = changes["measure"].str.removesuffix("_own_words")
+    else:
+        changes = slopes(binned)
     return pd.concat([*parts, _with_difficulty(changes, unmeasured)], ignore_index=True)
 
 
@@ -363,8 +363,7 @@ def _with_bins(outcomes: pd.DataFrame, distance: str, bins: int) -> tuple[pd.Dat
     """Return the outcomes that have a distance, with their bins, and a note on the others."""
     checked = check(outcomes, "outcomes")
     require_columns(checked, [distance], "transfer.curve: distance")
-    if not isinstance(bins, int) or not 1 <= bins <= MOST_BINS:
-        raise FrameError(f"bins: found {bins!r}; allowed: a whole number from 1 to {MOST_BINS}.")
+    require_whole("bins", bins, FrameError)
     if not pd.api.types.is_numeric_dtype(checked[distance].dropna().infer_objects()):
         found = f"column '{distance}' with {literal(checked[distance].dropna().iloc[0])}"
         raise FrameError(f"transfer.curve: distance: found {found}; allowed: numbers.")

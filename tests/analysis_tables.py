@@ -283,9 +283,6 @@ GRADERS: Mapping[str, Analysis] = {
     "reliability.contrast by condition": lambda s: sc.reliability.contrast(
         s.verdicts, s.gold, by=["condition"], cases=s.cases, interval="t"
     ),
-    "reliability.flip_counts": lambda s: sc.reliability.flip_counts(
-        s.verdicts, s.gold, reference_grader=s.verdicts["grader"].min()
-    ),
     "reliability.drift": lambda s: sc.reliability.drift(
         s.verdicts, s.gold, reference_grader=s.verdicts["grader"].min(), cases=s.cases, **FEW
     ),
@@ -411,9 +408,6 @@ EXECUTION: Mapping[str, Analysis] = {
     ),
     "deltas.paired scores": lambda s: sc.deltas.paired(s.one, value="score", by=["skill"]),
     "skillverdicts.across": lambda s: sc.skillverdicts.across(s.one),
-    "reliability.flip_counts": lambda s: sc.reliability.flip_counts(
-        s.verdicts, reference_grader="suite rubric-1@fc058417"
-    ),
 }
 TRIGGERS: Mapping[str, Analysis] = {
     "triggers.detection": lambda s: sc.triggers.detection(s.invocations, s.cases),

@@ -97,7 +97,7 @@ def test_every_bias_has_a_row_for_every_grader(found: pd.DataFrame) -> None:
     names += ["polish: sentences", "condition leniency"]
     of_pairs = ["verbosity", "hedging", "model family", "polish: lists", "polish: sentences"]
     assert rows["fair"] == rows["biased"] == names + of_pairs
-    pooled = found["note"].str.contains("pools the answers of 2 agents")
+    pooled = found["note"].str.contains("2 agents together")
     assert pooled[found["bias"].eq("verbosity") & found["measure"].eq("effect_points")].all()
     assert not pooled[found["bias"].eq("model family")].any()
 

@@ -30,7 +30,6 @@ UNANNOUNCED = {
     "overlap.roc",
     "planning.cases_needed",
     "readers.Problems",
-    "reliability.flip_counts",
     "reliability.flipped",
     "report.build",
     "skillverdicts.together",

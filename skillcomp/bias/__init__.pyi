@@ -1,5 +1,5 @@
-from .audit import audit as audit
-from .datasheet import datasheet as datasheet
+from .audit_and_datasheet import audit as audit
+from .audit_and_datasheet import datasheet as datasheet
 from .features_and_perturbations import copy_pairs as copy_pairs
 from .features_and_perturbations import features as features
 from .features_and_perturbations import perturb as perturb

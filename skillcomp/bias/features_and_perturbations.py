@@ -26,24 +26,20 @@ from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import ORIGINAL
 from skillcomp.frames.estimates import (
+    GRADER,
     By,
-    check_settings,
-    clusters_of,
-    estimates,
     group_codes,
+    grouped,
     groups,
     listed,
-    prepared,
-    refuse_pooling,
     row,
 )
-from skillcomp.frames.reference_labels import join_gold, known_verdict, usable, without_checks
 from skillcomp.frames.table_reader import FrameWarning
 from skillcomp.ngrams import count_words, share_not_ascii, split_sentences
+from skillcomp.reliability.grader_agreement_and_consistency import graded_items
 from skillcomp.stats.gaps import bounded_slope
 from skillcomp.stats.results import (
     NAN,
-    Fields,
     Floats,
     Indices,
     Interval,
@@ -216,25 +212,6 @@ _FLAT = 1e-10
 ANSWER = ("log2_words", "hedges_per_100", "has_list", "log2_words_per_sentence")
 
 
-def checked_verdicts(
-    verdicts: pd.DataFrame,
-    *,
-    by: Sequence[str],
-    exclude_checks: str | Sequence[str],
-    cases: pd.DataFrame | None,
-    what: str,
-) -> pd.DataFrame:
-    """Check the verdicts, leave out excluded checks and add the cluster of each verdict."""
-    checked = prepared(verdicts, "verdicts", by, what, copies=False)
-    if len(checked):
-        checked = without_checks(checked, exclude_checks, what).reset_index(drop=True)
-    return checked.assign(
-        passed=checked["passed"].where(usable(checked)),
-        verdict=known_verdict(checked),
-        cluster=clusters_of(checked, cases),
-    )
-
-
 def known_attempts(
     frame: pd.DataFrame, attempts: pd.DataFrame, what: str, rows: str = "verdicts"
 ) -> pd.DataFrame:
@@ -249,28 +226,35 @@ def known_attempts(
     return checked
 
 
-_TEXTS = ["attempt_id", "check_id", "skill", "condition", "grader_family"]
-_READ = [*_TEXTS, "cluster"]
+_READ = ["attempt_id", "check_id", "skill", "condition", "grader_family", "cluster"]
+_READ += ["gold", "verdict"]
 
 
 def labelled_verdicts(
-    verdicts: pd.DataFrame, attempts: pd.DataFrame, labels: pd.DataFrame
+    verdicts: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[str]
 ) -> pd.DataFrame:
-    """Join verdicts on unperturbed answers with gold and features."""
-    place = _place_in_batch(verdicts)
+    """Return the verdicts on unperturbed answers that have gold, with the features of the answers.
+
+    ``verdicts`` are rows of :class:`skillcomp.reliability.Graded`; their columns ``by`` are kept.
+    """
     plain = attempts[attempts["perturbation"].isna() & attempts["source_attempt_id"].isna()]
-    about = features(plain).set_index("attempt_id")[list(ANSWER)]
-    about["agent_family"] = plain.set_index("attempt_id")["agent_family"]
-    names = [*_READ, *verdicts.columns.intersection(["_group"])]
-    # use object columns, which are the fastest for the many small selections that follow
-    slim = verdicts[names].astype(dict.fromkeys(_TEXTS, object))
-    joined = join_gold(slim.assign(place=place, verdict=verdicts["verdict"]), labels)
-    joined = joined.dropna(subset=["gold", "verdict"])
-    joined = joined[joined["attempt_id"].isin(about.index)]
-    joined = joined.join(about.astype({"agent_family": object}), on="attempt_id")
-    families = joined["agent_family"].notna() & joined["grader_family"].notna()
-    own = joined["agent_family"].eq(joined["grader_family"]).astype("float64")
-    return joined.assign(own_family=own.where(families)).reset_index(drop=True)
+    rows = verdicts[listed([*by, *_READ])].assign(place=_place_in_batch(verdicts))
+    rows = rows[rows["attempt_id"].isin(plain["attempt_id"])].dropna(subset=["gold", "verdict"])
+    return rows.join(_features_seen_by(rows, rows["attempt_id"], _with_families_of(plain)))
+
+
+def _with_families_of(attempts: pd.DataFrame) -> pd.DataFrame:
+    """Return the features of answers and the families of their agents, by attempt_id."""
+    about = features(attempts).set_index("attempt_id")[list(ANSWER)]
+    return about.assign(agent_family=attempts.set_index("attempt_id")["agent_family"])
+
+
+def _features_seen_by(rows: pd.DataFrame, ids: pd.Series, about: pd.DataFrame) -> pd.DataFrame:
+    """Return the features of the answers ``ids``, with whether they are of the grader's family."""
+    found = about.loc[ids].set_axis(rows.index)
+    own = found["agent_family"].eq(rows["grader_family"]).astype("float64")
+    known = found["agent_family"].notna() & rows["grader_family"].notna()
+    return found.assign(own_family=own.where(known))
 
 
 def sides_of_pairs(judged: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -280,16 +264,11 @@ def sides_of_pairs(judged: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[st
     answer, and ``place`` is above 0 if it was shown first. A feature is the difference from the
     other answer of the pair.
     """
-    judged = (
-        judged[~judged["_alike"]].dropna(subset="_first").rename(columns={"_cluster": "cluster"})
-    )
-    first = judged.assign(verdict=judged["_first"], gold=judged["_gold"], place=0.5, _judged=1)
-    second = first.assign(
-        first=first["second"],
-        second=first["first"],
-        verdict=1.0 - first["verdict"],
-        gold=1.0 - first["gold"],
-        place=-0.5,
+    judged = judged[~judged["_alike"]].dropna(subset="_first")
+    names = {"_first": "verdict", "_gold": "gold", "_cluster": "cluster"}
+    first = judged.rename(columns=names).assign(place=0.5, _judged=1)
+    second = first.rename(columns={"first": "second", "second": "first"}).assign(
+        verdict=1.0 - first["verdict"], gold=1.0 - first["gold"], place=-0.5
     )
     kept = dict.fromkeys(["second", "skill", "cluster", "grader_family"], "first")
     means = dict.fromkeys(["verdict", "gold", "place"], "mean") | {"_judged": "sum"}
@@ -297,16 +276,12 @@ def sides_of_pairs(judged: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[st
         listed([*by, "_case", "_pair", "first"]), dropna=False, as_index=False
     )
     rows = sides.agg({name: how for name, how in {**kept, **means}.items() if name not in by})
-    about = features(attempts).set_index("attempt_id")[list(ANSWER)]
-    family = attempts.set_index("attempt_id")["agent_family"]
-    values = []
-    for side in ("first", "second"):
-        own = rows[side].map(family)
-        known = own.notna() & rows["grader_family"].notna()
-        same = own.eq(rows["grader_family"]).astype("float64").where(known)
-        values.append(about.loc[rows[side]].reset_index(drop=True).assign(own_family=same))
-    differences = values[0] - values[1]
-    return rows.join(differences).assign(condition="", agent_family=rows["first"].map(family))
+    compared = attempts["attempt_id"].isin(rows["first"])
+    about = _with_families_of(attempts[compared])
+    own, other = (_features_seen_by(rows, rows[side], about) for side in ("first", "second"))
+    numbers = own.columns.difference(["agent_family"])
+    differences = own[numbers] - other[numbers]
+    return rows.join(differences).assign(condition="", agent_family=own["agent_family"])
 
 
 def _place_in_batch(verdicts: pd.DataFrame) -> pd.Series:
@@ -335,12 +310,11 @@ def feature_effect(
     name: str,
     others: list[str],
     ci_level: float,
-    of_pairs: bool = False,
     strata: Sequence[str] = ("skill", "condition", "gold"),
 ) -> Interval:
     """Estimate the effect of one feature, given gold, skill, condition and the other features.
 
-    With ``of_pairs``, the frame has two rows per pair, and numbers of rows are halved. ``strata``
+    A frame of `sides_of_pairs` has two rows per pair, and numbers of rows are halved. ``strata``
     are the columns whose combinations have an intercept.
 
     The model is a linear probability model with one intercept for every combination of skill,
@@ -348,7 +322,7 @@ def feature_effect(
     in every combination, the slope is the average marginal effect. Otherwise it is the mean of the
     effects in the combinations, weighted by their precision.
     """
-    each = 1 + of_pairs
+    each, unit = (2, "pair") if "_judged" in frame else (1, "row")
     if frame.empty:
         return not_identified("no verdict with a gold label", ci_level)
     rows = frame[frame[name].notna()]
@@ -361,7 +335,7 @@ def feature_effect(
     whole = rows.dropna(subset=controls)
     notes = []
     if n_lost := len(rows) - len(whole):
-        of_all = f"{n_lost // each} of {plural(len(rows) // each, 'pair' if of_pairs else 'row')}"
+        of_all = f"{n_lost // each} of {plural(len(rows) // each, unit)}"
         notes.append(f"{of_all} lack a feature held constant and are left out")
     for other in (name for name in others if name not in controls):
         if n_known := rows[other].count():
@@ -408,10 +382,11 @@ def _feature_slope(
     two_groups: bool,
     of_scores: bool = False,
 ) -> Interval:
-    """Estimate the slope of the verdict on the first of ``columns``, in percentage points.
+    """Estimate the slope of the verdict on the first of ``columns``, for scores in their unit.
 
-    The other columns are controls. ``codes`` holds the strata. A difference of verdicts between two
-    groups has the interval of a bounded slope, any other slope that of `_widened_slope`.
+    Other slopes are in percentage points. The other columns are controls. ``codes`` holds the
+    strata. A difference of verdicts between two groups has the interval of a bounded slope, any
+    other slope that of `_widened_slope`.
     """
     verdict, cluster = rows["verdict"].to_numpy(float), rows["cluster"]
     if two_groups:
@@ -422,7 +397,8 @@ def _feature_slope(
         slope = _widened_slope(verdict, columns, codes, cluster, ci_level, of_scores, judged)
     if np.abs(_centred_by_stratum(verdict, codes)).max() <= _FLAT:
         slope = slope.with_note("no verdict varies within a skill and gold label")
-    return replace(slope, method=f"{_METHOD}, {slope.method}").times(POINTS)
+    slope = replace(slope, method=f"{_METHOD}, {slope.method}")
+    return slope if of_scores else slope.times(POINTS)
 
 
 def _widened_slope(
@@ -497,31 +473,25 @@ def leniency(
     Strata without answers under one of the two conditions do not contribute; the second result is
     their number.
     """
-    compared = frame["condition"].eq(condition).to_numpy(bool)
-    rows = compared | frame["condition"].eq(reference).to_numpy(bool)
-    n_skills = frame["skill"][rows].nunique()
+    rows = frame[frame["condition"].isin([condition, reference])]
     gold_labels = [0.0, 1.0] if gold is None else [gold]
-    labels = frame["gold"].to_numpy(float)
-    rows &= np.isin(labels, gold_labels)
-    # keep the strata (skill and gold label) that have answers under both conditions
-    strata = 2 * pd.factorize(frame["skill"])[0] + labels
-    usable = np.intersect1d(strata[rows & compared], strata[rows & ~compared])
-    n_empty = n_skills * len(gold_labels) - len(usable)
-    reason = ""
-    if lacking := [_LABEL[label] for label in gold_labels if not (usable % 2 == label).any()]:
+    n_strata = rows["skill"].nunique() * len(gold_labels)
+    rows = rows[rows["gold"].isin(gold_labels)]
+    n = len(rows)
+    # keep the strata that have answers under both conditions
+    rows = rows[grouped(rows, ["skill", "gold"])["condition"].transform("nunique").eq(2)]
+    codes, first = group_codes(rows, ["skill", "gold"])
+    n_empty, reason = n_strata - len(first), ""
+    if lacking := [_LABEL[label] for label in gold_labels if not rows["gold"].eq(label).any()]:
         reason = f"no skill has {' and '.join(lacking)} in both '{condition}' and '{reference}'"
-    else:
-        rows &= np.isin(strata, usable)
-        if min(frame["cluster"][rows & at].nunique() for at in (compared, ~compared)) < _FEWEST:
-            reason = "all labels of a condition are of one case"
+    elif rows.groupby("condition")["cluster"].nunique().min() < _FEWEST:
+        reason = "all labels of a condition are of one case"
     if reason:
-        return not_identified(reason, ci_level, rows.sum()), n_empty
-    side = compared[rows, None].astype(float)
-    difference = _feature_slope(frame[rows], side, strata[rows], ci_level, True)
+        return not_identified(reason, ci_level, n), n_empty
+    side = rows[["condition"]].eq(condition).to_numpy(float)
+    difference = _feature_slope(rows, side, codes, ci_level, True)
     note = f"strata of skill and gold label that lack a condition and tell nothing: {n_empty}"
-    if n_empty:
-        difference = difference.with_note(first=note)
-    return difference, n_empty
+    return difference.with_note(first=note if n_empty else ""), n_empty
 
 
 _LABEL = {1.0: "gold passes", 0.0: "gold fails"}
@@ -978,6 +948,7 @@ def perturbed(
     attempts: pd.DataFrame,
     *,
     by: By = (),
+    average: By = (),
     exclude_checks: str | Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     ci_level: float = 0.95,
@@ -995,6 +966,8 @@ def perturbed(
         The attempts of the verdicts; source_attempt_id and perturbation identify the copies.
     by : str or sequence of str, default ()
         Columns to group by, in addition to ``perturbation``.
+    average : str or sequence of str, default ()
+        Columns to pool over, such as ``["agent"]``, as in :func:`skillcomp.reliability.drift`.
     exclude_checks : str or sequence of str, default ()
         Leave out checks with one of these texts in their id.
     cases : pandas.DataFrame, optional
@@ -1036,52 +1009,48 @@ def perturbed(
     """
     names = [name for name in listed(by) if name != "perturbation"]
     what = "bias.perturbed"
-    check_settings(what, ci_level)
-    graded = checked_verdicts(
-        verdicts, by=names, exclude_checks=exclude_checks, cases=cases, what=what
+    graded = graded_items(
+        verdicts,
+        None,
+        what,
+        by=names,
+        settings=(ci_level,),
+        average=average,
+        exclude_checks=exclude_checks,
+        cases=cases,
+        copies=False,
     )
-    refuse_pooling(graded, names, what, graders=False, copies=False, agents=True)
-    if graded.empty:
-        return estimates([], by=[*names, "perturbation"], extra=COPY_COUNTS)
-    pairs = paired_verdicts(graded, known_attempts(graded, attempts, what), what)
+    pairs = _copies_and_originals(graded.rows, known_attempts(graded.rows, attempts, what), what)
     rows = []
     for values, part in groups(pairs, [*names, "perturbation"]):
-        rows.append(compared(part, ci_level) | values)
-    return estimates(rows, by=[*names, "perturbation"], extra=COPY_COUNTS)
+        decided = part.dropna(subset=["new", "old"])
+        change = undefined("", "no copy has a verdict together with its original", ci_level, 0.0)
+        if len(decided):
+            (change,) = changes_over_items([decided], ci_level=ci_level)
+        n_to_pass, n_to_fail = (
+            (decided["new"] - decided["old"]).eq(step).sum() for step in (1.0, -1.0)
+        )
+        counts = n_to_pass, n_to_fail, len(part) - len(decided)
+        about = dict(zip(COPY_COUNTS, counts, strict=True)) | values
+        rows.append(row("perturbation_points", change.times(POINTS), **about))
+    return graded.estimates(rows, COPY_COUNTS, by=["perturbation"])
 
 
-def paired_verdicts(verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str) -> pd.DataFrame:
-    """Join each verdict on a copy (``after``) with the verdict on the original (``before``)."""
-    about = attempts[["attempt_id", "source_attempt_id", "perturbation"]]
-    lost = about[about["perturbation"].notna() & about["source_attempt_id"].isna()]
+def _copies_and_originals(
+    verdicts: pd.DataFrame, attempts: pd.DataFrame, what: str
+) -> pd.DataFrame:
+    """Return the verdicts on copies (``new``) with those on their originals (``old``)."""
+    about = attempts.set_index("attempt_id")[["source_attempt_id", "perturbation"]]
+    lost = about.index[about["perturbation"].notna() & about["source_attempt_id"].isna()]
     if len(lost):
         raise FrameError(
             f"{what}: {len(lost)} perturbed attempts have no source_attempt_id; the first is "
-            f"'{lost['attempt_id'].iloc[0]}'."
+            f"'{lost[0]}'."
         )
-    graded = verdicts.drop(columns=about.columns[1:], errors="ignore")
-    graded = graded.merge(about, on="attempt_id", how="left")
-    graded = graded.assign(after=graded["passed"].astype("float64"))
-    is_copy = graded["perturbation"].notna()
-    keys = ["source_attempt_id", "check_id", "grader", "grader_version", "round"]
-    original = graded[~is_copy].assign(source_attempt_id=graded["attempt_id"])
-    original = original.rename(columns={"after": "before"})[[*keys, "before"]]
-    return graded[is_copy].merge(original, on=keys, how="left")
-
-
-def compared(pairs: pd.DataFrame, ci_level: float) -> Fields:
-    """Estimate the effect of one perturbation on the verdicts."""
-    decided = pairs.dropna(subset=["before", "after"])
-    steps = decided["after"] - decided["before"]
-    to_pass, to_fail = (steps.eq(step).sum() for step in (1.0, -1.0))
-    (change,) = changes_over_items([decided], "after", "before", ci_level=ci_level)
-    if not len(decided):
-        nothing = "no copy has a verdict together with its original"
-        change = undefined("", nothing, ci_level, 0.0)
-    return row(
-        "perturbation_points",
-        change.times(POINTS),
-        n_to_pass=to_pass,
-        n_to_fail=to_fail,
-        n_dropped=len(pairs) - len(decided),
-    )
+    rows = verdicts.drop(columns=about.columns, errors="ignore").join(about, on="attempt_id")
+    is_copy = rows["perturbation"].notna()
+    keys = ["check_id", *GRADER]
+    original = rows.loc[~is_copy, ["attempt_id", *keys, "verdict"]]
+    original = original.set_axis(["source_attempt_id", *keys, "old"], axis=1)
+    copies = rows[is_copy].rename(columns={"verdict": "new"})
+    return copies.merge(original, on=["source_attempt_id", *keys], how="left")

@@ -386,27 +386,26 @@ def _difference_of_orders(pairs: pd.DataFrame, ci_level: float) -> Interval:
     return slope.times(POINTS).with_note(RANDOM_ORDER, dropped if n_dropped else "")
 
 
-def is_uneven(share: float, n: int, tests: int = 1) -> bool:
-    """Return whether one order has a ``share`` of ``n`` pairs that is too large for a random order.
+def _shown_first(names: Sequence[Any], n_first: int, n: int, tests: int = 1) -> str:
+    """Return which of two systems was shown first too often for a random order, or "".
 
-    ``tests`` is the number of such tests, by which the p-value is multiplied.
+    The first of ``names`` was shown first in ``n_first`` of ``n`` comparisons. ``tests`` is the
+    number of such tests, by which the p-value is multiplied.
     """
-    return share > _UNEVEN and binomtest(round(share * n), n).pvalue * tests < _RARE
+    most = max(n_first, n - n_first)
+    if most <= _UNEVEN * n or binomtest(most, n).pvalue * tests >= _RARE:
+        return ""
+    first, second = names if most == n_first else reversed(names)
+    shown = f"{100 * most / n:.0f} % of {plural(n, 'comparison')} with '{second}'"
+    return f"'{first}' was shown first in {shown}"
 
 
 def _uneven_order(pairs: pd.DataFrame) -> str:
     """Return the reason why the order cannot have been random; empty if it may have been."""
-    table = pairs.groupby("_systems")["is_first"].agg(["size", "sum"])
-    for systems, row_of_pair in table.iterrows():
-        n, n_in_order = row_of_pair["size"], row_of_pair["sum"]
-        share = max(n_in_order, n - n_in_order) / n
-        if is_uneven(share, n, len(table)):
-            both = str(systems).split(" against ", 1)
-            first, second = both if 2 * n_in_order > n else both[::-1]
-            return (
-                f"'{first}' was shown first in {100 * share:.0f} % of its {plural(n, 'pair')} with "
-                f"'{second}', so the order was not random"
-            )
+    table = pairs.groupby("_systems")["is_first"].agg(["sum", "size"])
+    for systems, n_first, n in table.itertuples():
+        if shown := _shown_first(systems.split(" against ", 1), n_first, n, len(table)):
+            return f"{shown}, so the order was not random"
     return ""
 
 
@@ -580,15 +579,9 @@ def _win_rate_rows(part: pd.DataFrame, **how: Any) -> Iterator[Any]:
         lost = f"{plural(n_dropped, 'comparison')} without a verdict left out"
         notes = [lost if n_dropped else ""]
         if pairs["size"].eq(1).mean() > 0.5:
-            share, n = decided["_side_first"].mean(), len(decided)
-            name, share = (side, share) if share >= 0.5 else (opponent, 1.0 - share)
-            if is_uneven(share, n):
-                notes.append(
-                    f"'{name}' was shown first in {100 * share:.0f} % of "
-                    f"{plural(n, 'comparison')}: {INCLUDES_PLACE}"
-                )
-            else:
-                notes.append(RANDOM_ORDER)
+            n_first = int(decided["_side_first"].sum())
+            shown = _shown_first([side, opponent], n_first, len(decided))
+            notes.append(f"{shown}: {INCLUDES_PLACE}" if shown else RANDOM_ORDER)
         yield row("win_rate", rate.with_note(*notes), **about)
         labelled = orders.dropna().groupby(pair, sort=False).mean().groupby(of_case).mean()
         note = f"gold on {plural(len(labelled), 'case')}, as drawn at random"

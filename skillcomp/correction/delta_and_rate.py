@@ -1,4 +1,4 @@
-"""Pass rates and deltas corrected for grader errors, and which correction to use."""
+"""Pass rates and deltas corrected for grader errors, which correction to use, and the errors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pandas as pd
 from skillcomp.contrast import (
     BoundedValue,
     Bounds,
+    Value,
     claim,
     claimed,
     few_skills,
@@ -50,6 +51,7 @@ from skillcomp.frames.estimates import (
     ordered,
     require_reference,
     row,
+    rows_of_group,
     with_method,
 )
 from skillcomp.frames.reference_labels import (
@@ -73,6 +75,7 @@ from skillcomp.stats.results import (
 )
 from skillcomp.stats.significance_and_grader_errors import (
     equal_errors,
+    youden_difference,
 )
 
 # The smallest number of cases with gold for which the coverage of the prediction-powered interval
@@ -210,7 +213,8 @@ def delta(
         adjudicated label of a check exists, it is used. Otherwise the only label is used, or the
         label on which all labellers agree. ``reason`` counts the labels that were adjudicated,
         agreed or disputed. If no estimator is recommended, it also counts the labels that match no
-        attempt. With ``value="score"`` gold has a column ``score`` in place of ``passed``.
+        attempt. With ``value="score"`` gold has a column ``score`` in place of ``passed``; if
+        several labellers scored a check, and none is adjudicated, gold is their mean.
     by : str or sequence of str, default ()
         Columns to group by, such as ``["grader", "skill"]``.
     value : {"share_passed", "passed", "score"}, default "share_passed"
@@ -477,8 +481,17 @@ def _estimated_rows(
                 "p_differential": math.nan if group.by_strata else tests.either.p_value,
                 "reference": reference,
             }
+        about["reason"] = chosen[1]
         kind = "rate" if reference is None else "delta"
-        rows += rows_of(f"{kind}_{made.value}", intervals, requested, chosen, about, lost)
+        for word in requested:
+            by_gold = replace(intervals[word], n=n_gold)
+            # the widths are in points
+            has_width = word != "naive" and n_gold > 0 and made.value != "score"
+            wide = note_on_width(by_gold, "cases with gold") if has_width else ""
+            noted = intervals[word].with_note("" if word == "gold_only" else lost, wide)
+            about |= needed_columns(by_gold if has_width else undefined("", ""))
+            about |= {"estimator": word, "recommended": word == chosen[0]}
+            rows.append(row(f"{kind}_{made.value}", noted, **about))
     extra = [*LEADING, *ERROR_RATES, "youden"]
     if reference is not None:
         base_errors = [f"reference_{name}" for name in ERROR_RATES]
@@ -647,42 +660,6 @@ def _partial_gold_note(sides: Sides) -> str:
     return join_notes(few, f"gold on a part of the checks of {part} attempts" if part else "")
 
 
-def rows_of(
-    measure: str,
-    intervals: Intervals,
-    estimators: tuple[str, ...],
-    chosen: tuple[str, str],
-    columns: Fields,
-    lost: str,
-) -> list[Fields]:
-    """Build one row per estimator, marking the recommended one.
-
-    ``lost`` is a note for all estimators that use verdicts.
-    """
-    name, reason = chosen
-    rows = []
-    for word in estimators:
-        interval = intervals[word]
-        by_gold = replace(interval, n=columns["n_gold"])
-        # the widths are in points
-        has_width = word != "naive" and columns["n_gold"] > 0 and not measure.endswith("_score")
-        wide = note_on_width(by_gold, "cases with gold") if has_width else ""
-        noted = interval.with_note("" if word == "gold_only" else lost, wide)
-        needed = needed_columns(by_gold if has_width else undefined("", ""))
-        rows.append(
-            row(
-                measure,
-                noted,
-                estimator=word,
-                **columns,
-                reason=reason,
-                **needed,
-                recommended=word == name,
-            )
-        )
-    return rows
-
-
 def error_columns(own: Errors, prefix: str = "") -> Fields:
     """Build the columns with sensitivity and specificity; their names start with ``prefix``."""
     return {f"{prefix}{name}": getattr(own, name).estimate for name in ERROR_RATES}
@@ -691,80 +668,177 @@ def error_columns(own: Errors, prefix: str = "") -> Fields:
 def labelled_groups(made: Tables, ci_level: float, *, deltas: bool = False) -> Parts:
     """Yield each group of ``by``: the values that identify it, and its cases and error rates."""
     labelled, shares = made.labelled(), made.shares_labelled()
-    pooled_keys = [name for name in made.by if name != "skill"]
-    of_skills = _errors_of_skills(made, pooled_keys, ci_level)
-    # a group without gold has no strata
-    no_units = made.units.iloc[:0].drop(columns="stratum", errors="ignore")
+    place = [*listed(made.by, "skill"), "condition", "skill"]
+    of_skills = _errors_of_skills(made, place, ci_level)
     for values, part in groups(made.cases, made.by):
-        key, note, name = key_of(values, made.by), "", "cluster"
+        note, name = "", "cluster"
         if made.cluster == "skill":
             note = claim(part["skill"], part["cluster"], "skill", delta=deltas, rule="bounded")[1]
             if not few_skills(part["skill"].nunique()):
                 name = "skill"
-        known = {c: shares[(*key, c)] for c in part["condition"] if (*key, c) in shares}
-        group = _group_of(part, labelled.get(key, no_units), name, known, ci_level, note)
+        every = rows_of_group(labelled, values)
+        if every.empty:  # a group without gold has no strata
+            every = every.drop(columns="stratum", errors="ignore")
+        known = rows_of_group(shares, values).set_index("condition").to_dict("index")
+        part, every = (t.assign(cluster=pd.factorize(t[name])[0]) for t in (part, every))
+        names, by_strata = ordered(part["condition"]), "stratum" in every
+        sides = {c: part[part["condition"].eq(c)].reset_index(drop=True) for c in names}
+        units = {c: every[every["condition"].eq(c)] for c in names}
+        # strata differ between conditions, so no error rates can be pooled over conditions
+        whole = every.iloc[:0] if by_strata else every
+        calibration = made.calibration_of(values)
         if made.value == "score":
             nothing = undefined("", SCORES, ci_level, 0.0)
-            none = Errors(nothing, nothing)
-            group = group._replace(errors=dict.fromkeys(group.errors, none), pooled=none)
-        if (calibration := made.calibration_of(values)) is not None:
-            pooled = group.pooled
-            if made.value != "score":
-                (pooled,) = errors_of([calibration], ci_level)
-            group = group._replace(pooled=pooled, calibration=calibration)
-        skills = of_skills.get(key_of(values, pooled_keys), {})
-        own = {
-            c: skills[c][values["skill"]]
-            for c in group.sides
-            if values.get("skill") in skills.get(c, {})
-        }
-        yield values, group._replace(skills=own)
+            errors = [Errors(nothing, nothing)] * (len(names) + 1)
+        else:
+            sets = [*units.values(), whole if calibration is None else calibration]
+            errors = errors_of(sets, ci_level)
+            if calibration is None:
+                n_lost = (whole["gold"].notna() & whole["verdict"].isna()).sum()
+                errors[-1] = errors[-1]._replace(n_lost=n_lost)
+        by_condition = dict(zip(names, errors, strict=False))
+        places = {c: key_of({"skill": None, **values, "condition": c}, place) for c in names}
+        own = {c: of_skills[at] for c, at in places.items() if at in of_skills}
+        about = by_condition, errors[-1], known, by_strata, note, calibration, own
+        yield values, Group(sides, units, *about)
 
 
 def _errors_of_skills(
-    made: Tables, keys: Sequence[str], ci_level: float
-) -> dict[tuple[Any, ...], dict[str, dict[str, OfSkills]]]:
-    """Return error rates over all skills by values of ``keys``, condition and skill.
+    made: Tables, place: Sequence[str], ci_level: float
+) -> dict[tuple[Any, ...], OfSkills]:
+    """Return error rates over all skills, by the values of ``place``, of which the skill is last.
 
     They are empty unless ``by`` has the skill, and gold is a sample of answers that pass or fail.
     """
-    found: dict[tuple[Any, ...], dict[str, dict[str, OfSkills]]] = {}
+    found = {}
     usual = made.draw.gold_drawn in ("random", "chosen") and made.value != "score"
     units = made.units.dropna(subset=["gold", "verdict"])
     units = units if usual and "skill" in made.by else units.iloc[:0]
-    for values, rows in groups(units, [*keys, "condition"]):
-        place, skills = pd.factorize(rows["skill"])
+    for values, rows in groups(units, place[:-1]):
+        code, skills = pd.factorize(rows["skill"])
         wrong, passes = rows["verdict"].ne(rows["gold"]), rows["gold"].eq(1.0)
         kinds = [
-            [np.bincount(place, kind & counted, len(skills)) for kind in (passes, ~passes)]
+            [np.bincount(code, kind & counted, len(skills)) for kind in (passes, ~passes)]
             for counted in (wrong, True)
         ]
         (errors,) = errors_of([rows], ci_level)
-        each = {
-            skill: OfSkills(len(skills), errors, p_value)
-            for skill, p_value in zip(skills, equal_errors(*kinds), strict=True)
-        }
-        found.setdefault(key_of(values, keys), {})[values["condition"]] = each
+        for skill, p_value in zip(skills, equal_errors(*kinds), strict=True):
+            at = key_of({**values, "skill": skill}, place)
+            found[at] = OfSkills(len(skills), errors, p_value)
     return found
 
 
-def _group_of(
-    part: pd.DataFrame,
-    every: pd.DataFrame,
-    cluster: str,
-    shares: Fields,
-    ci_level: float,
-    note: str,
-) -> Group:
-    """Build a group; ``cluster`` is the name of the column with the clusters."""
-    part, every = (t.assign(cluster=pd.factorize(t[cluster])[0]) for t in (part, every))
-    names, by_strata = ordered(part["condition"]), "stratum" in every
-    units = {c: every[every["condition"].eq(c)] for c in names}
-    # strata differ between conditions, so no error rates can be pooled over conditions
-    whole = every.iloc[:0] if by_strata else every
-    errors = errors_of([*units.values(), whole], ci_level)
-    n_lost = (whole["gold"].notna() & whole["verdict"].isna()).sum()
-    errors[-1] = errors[-1]._replace(n_lost=n_lost)
-    sides = {c: part[part["condition"].eq(c)].reset_index(drop=True) for c in names}
-    by_condition = dict(zip(names, errors[:-1], strict=True))
-    return Group(sides, units, by_condition, errors[-1], shares, by_strata, note)
+NO_POWER = "a p-value that is not small is no licence to pool the conditions"
+
+
+def differential(
+    verdicts: pd.DataFrame,
+    gold: pd.DataFrame,
+    *,
+    by: By = (),
+    value: Value = "share_passed",
+    reference: str = "baseline",
+    gold_drawn: Drawn = "random",
+    drawn_by: str | None = None,
+    cases: pd.DataFrame | None = None,
+    checks: Checks = "all",
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate and test whether the grader's error rates differ between conditions.
+
+    Parameters
+    ----------
+    verdicts, gold : pandas.DataFrame
+        As in :func:`skillcomp.correction.delta`.
+    by : str or sequence of str, default ()
+        Columns to group by.
+    value : {"share_passed", "passed"}, default "share_passed"
+        Whether errors are counted on single checks or on whole attempts.
+    reference : str, default "baseline"
+        Condition with which every other condition is compared.
+    gold_drawn, drawn_by : object
+        As in :func:`skillcomp.correction.delta`. If gold is ``"separate"``, the calibration set has
+        rows, too, with the condition ``calibration``; the other conditions have the error rates of
+        their own labels, if there are any. With ``"verdict"`` the rates are weighted within strata,
+        and differences have no p-value.
+    cases : pandas.DataFrame, optional
+        A cases frame; the two cases of a contrast pair then form one cluster.
+    checks : {"all", "shared"}, default "all"
+        As in :func:`skillcomp.correction.delta`.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Three rows per ``by`` and condition, with the estimates columns. The measures are
+        ``sensitivity`` and ``specificity``, from 0 to 1, and ``youden``: their sum minus 1, which
+        is 0 if the grader guesses. Every condition other than the reference has three more rows
+        with the differences (condition minus reference): ``delta_sensitivity``,
+        ``delta_specificity`` and ``delta_youden``. The first two have a ``p_value``, and
+        ``p_adjusted`` by Holm over the rows of the measure. ``n`` counts labels. The sensitivity
+        is NaN with a note if gold has no passes, the specificity if gold has no fails.
+
+    Raises
+    ------
+    FrameError
+        As in :func:`skillcomp.correction.delta`.
+
+    Notes
+    -----
+    Rates have the interval of a bounded mean, clustered by case. Differences have limits by
+    square-and-add (MOVER). This assumes independent conditions and gives somewhat too wide
+    intervals if the same cases have gold under both. The p-values of differences are those of CR2
+    with cases as clusters. With 30 to 60 labels the tests have little power, so a large p-value
+    does not justify pooling the conditions.
+
+    The comparison pools skills, dimensions and checks. The checks that fail with the skill may
+    belong to other skills than the checks that fail in the baseline. Error rates that are equal
+    within every skill can then seem to differ, and differences can cancel. To compare within
+    skills, use ``by="skill"`` or :func:`skillcomp.bias.audit`. The correction itself needs rates
+    that are pooled over skills, because these are the error rates of the condition.
+
+    References
+    ----------
+    Fiedler 2026, arXiv:2605.06939; Zou and Donner 2008, doi:10.1002/sim.3095.
+    """
+    names = listed(by, "condition")
+    what = "correction.differential"
+    check_settings(what, ci_level)
+    require_known(f"{what}: value: found", value, get_args(Value))
+    made = tables(
+        verdicts,
+        gold,
+        by=names,
+        value=value,
+        cases=cases,
+        checks=checks,
+        gold_drawn=gold_drawn,
+        drawn_by=drawn_by,
+        what=what,
+    )
+    require_reference(made.cases["condition"], reference)
+    rows = []
+    for values, group in labelled_groups(made, ci_level):
+        units = group.units
+        errors = group.errors | ({} if group.calibration is None else {CALIBRATION: group.pooled})
+        for condition, own in errors.items():
+            made_rows = [row(name, getattr(own, name)) for name in (*ERROR_RATES, "youden")]
+            if reference in errors and condition not in (reference, CALIBRATION):
+                base = errors[reference]
+                # the tests do not weigh gold drawn by verdict
+                end = 0 if group.by_strata else None
+                tests = differential_tests(*(units[c].iloc[:end] for c in (condition, reference)))
+                for name in ERROR_RATES:
+                    change = getattr(own, name).minus(getattr(base, name))
+                    test = getattr(tests, name)
+                    method = f"{change.method}; p by {test.method}"
+                    change = replace(change, method=method, p_value=test.p_value)
+                    made_rows.append(row(f"delta_{name}", change.with_note(test.note, NO_POWER)))
+                made_rows.append(row("delta_youden", youden_difference(own.youden, base.youden)))
+            compared = dict.fromkeys([condition, reference])
+            lost = lost_attempts(group.sides[n] for n in compared if n in group.sides)
+            for each in made_rows:
+                note = join_notes(each["note"], lost)
+                rows.append(each | values | {"condition": condition, "note": note})
+    return estimates(rows, by=[*names, "condition"], outcomes=made.outcomes)

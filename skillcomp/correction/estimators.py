@@ -29,7 +29,6 @@ from skillcomp.frames.estimates import (
     GRADER,
     columns_of,
     grouped,
-    groups,
     listed,
     prepared,
     rows_of_group,
@@ -50,9 +49,12 @@ from skillcomp.frames.reference_labels import (
     refuted_draw,
     share_of_checks,
     strays_of,
-    usable,
 )
 from skillcomp.frames.table_pairs import OF_PAIR
+from skillcomp.reliability.grader_agreement_and_consistency import (
+    reference_scores,
+    scaled_scores,
+)
 from skillcomp.stats.bounded import (
     DELTAS,
     RATES,
@@ -84,7 +86,6 @@ from skillcomp.stats.significance_and_grader_errors import (
 _PLACE = [*CASE, "condition", "attempt_id"]
 _MADE = ("chance", "stratum", WEIGHT, "n_checks", "settled_by")
 Sides = dict[str, pd.DataFrame]  # The rows of each condition.
-ByGroup = dict[tuple[Any, ...], pd.DataFrame]  # The rows of each group, by the values of `by`.
 
 
 class Draw(NamedTuple):
@@ -138,28 +139,25 @@ class Tables:
 
     def label_notes(self, values: Fields, conditions: Sequence[str]) -> tuple[str, str]:
         """Return notes on how gold labels were chosen, and on gold labels without a verdict."""
-        labelled = self._settled_items.get(key_of(values, self.by))
-        settled = ""
-        if labelled is not None:
-            labelled = labelled[labelled["condition"].isin([*conditions, CALIBRATION])]
-            settled = labellers_said(labelled["settled_by"], labelled["gold"])
-        return settled, self.strays
+        labelled = rows_of_group(self._settled_items, values)
+        labelled = labelled[labelled["condition"].isin([*conditions, CALIBRATION])]
+        return labellers_said(labelled["settled_by"], labelled["gold"]), self.strays
 
     @cached_property
-    def _settled_items(self) -> ByGroup:
-        return self.by_group(self.items[self.items["settled_by"].notna()])
+    def _settled_items(self) -> pd.DataFrame:
+        return self.items[self.items["settled_by"].notna()]
 
-    def by_group(self, rows: pd.DataFrame) -> ByGroup:
-        """Return the rows of each group of ``by``, with the :func:`key_of` the group as key."""
-        return {key_of(values, self.by): part for values, part in groups(rows, self.by)}
+    @property
+    def _units_with_errors(self) -> pd.DataFrame:
+        """The units; none for scores, which have no errors of this kind."""
+        return self.units.iloc[: None if self.value != "score" else 0]
 
-    def labelled(self) -> ByGroup:
-        """Return, for each group, the units with gold.
+    def labelled(self) -> pd.DataFrame:
+        """Return the units with gold.
 
         If gold was drawn by verdict, return all units that have a stratum, with or without gold.
-        Scores have no errors of this kind, and therefore no units.
         """
-        rows = self.units.iloc[: None if self.value != "score" else 0]
+        rows = self._units_with_errors
         drawn = "stratum" in rows
         rows = rows[rows["stratum" if drawn else "gold"].notna()]
         if drawn:
@@ -169,7 +167,7 @@ class Tables:
             rows = rows.assign(size=rows.get(WEIGHT, 1.0) / (n_attempts * size))
         names = [*self.by, *CASE, "condition", "verdict", "gold", "cluster"]
         names += columns_of(rows, WEIGHT, "stratum", "size")
-        return self.by_group(rows[listed(names)])
+        return rows[listed(names)]
 
     def calibration_of(self, values: Fields) -> pd.DataFrame | None:
         """Return the units of the calibration set for a group of ``by``, if gold is separate.
@@ -185,16 +183,10 @@ class Tables:
                 rows = rows_of_group(rows, {name: values[name]})
         return rows
 
-    def shares_labelled(self) -> dict[tuple[Any, ...], pd.Series]:
-        """Return, by group and condition, the shares of passes and of fails that have gold.
-
-        Scores have none.
-        """
-        if self.value == "score":
-            return {}
+    def shares_labelled(self) -> pd.DataFrame:
+        """Return, by group and condition, the shares of passes and of fails that have gold."""
         keys = listed([*self.by, "condition"])
-        table = one_draw(labelled_shares(self.units, keys), keys)
-        return {key_of(row, keys): row for _, row in table.iterrows()}
+        return one_draw(labelled_shares(self._units_with_errors, keys), keys)
 
 
 def key_of(values: Fields | pd.Series, names: Sequence[str]) -> tuple[Any, ...]:
@@ -233,16 +225,17 @@ def tables(
             f"{what}: the verdicts compare two answers, and one of them always wins. "
             "bias.win_rates gives win rates, corrected by gold."
         )
-    low, high = ends = check_bounds(checked, value, bounds)
+    ends = check_bounds(checked, value, bounds)
     check_draw(gold_drawn, drawn_by, checked["grader"], what)
-    labels = reference_labels(gold, what, value)
     if value == "score":
         if gold_drawn == "verdict":
             draw_of_passes = "needs passes and fails, and scores have none"
             raise FrameError(f"{what}: {argument('gold_drawn', gold_drawn)} {draw_of_passes}.")
-        check_bounds(labels.rename(columns={"gold": "score"}), value, bounds)
+        labels = reference_scores(gold, bounds, what)
         # as in outcomes, checks that were never scored do not count
         checked = checked[grouped(checked, [*CASE, "check_id"])["score"].transform("count").gt(0)]
+    else:
+        labels = reference_labels(gold, what)
     # columns of a table may have the names of columns that are made here
     own = set(_MADE) - {*by, weight}
     checked = checked.drop(columns=own, errors="ignore").assign(verdict=known_verdict(checked))
@@ -268,8 +261,7 @@ def tables(
     keys = [*by, *_PLACE, "cluster", "check_id", "verdict", "gold", "chance", "settled_by"]
     keys += ["n_checks", *columns_of(joined, "stratum", WEIGHT)]
     if value == "score":
-        scaled = (joined["score"].where(usable(joined)) - low) / (high - low)
-        joined = joined.assign(verdict=scaled, gold=(joined["gold"] - low) / (high - low))
+        joined = joined.assign(verdict=scaled_scores(joined, bounds))
     items = joined[listed(keys)]
     attempts = _attempt_table(items, list(by), value)
     means = _condition_means(attempts, list(by))
@@ -463,29 +455,16 @@ def differential_tests(units: pd.DataFrame, base: pd.DataFrame | None) -> Differ
 
 
 # for each source of values, the method and the name of who gave them
-LABELS = {"verdict": ("the grader as it is", "grader"), "gold": ("gold alone", "gold")}
-
-
-def plain_means(
-    compared: Sequence[Sequence[pd.DataFrame]], ci_level: float, interval: IntervalRule
-) -> list[Intervals]:
-    """Estimate the rate of one condition or the delta of two, by verdicts alone and by gold alone.
-
-    An entry of ``compared`` holds the cases of one condition or, in all entries, of two.
-    ``interval`` applies to verdicts only.
-    """
-    by_verdicts = _means_of_source(compared, "verdict", ci_level, interval)
-    by_gold = _means_of_source(compared, "gold", ci_level, "adaptive")
-    return [
-        {"verdict": verdicts, "gold": gold}
-        for verdicts, gold in zip(by_verdicts, by_gold, strict=True)
-    ]
+_LABELS = {"verdict": ("the grader as it is", "grader"), "gold": ("gold alone", "gold")}
 
 
 def _means_of_source(
     compared: Sequence[Sequence[pd.DataFrame]], source: str, ci_level: float, interval: IntervalRule
 ) -> list[Interval]:
-    """Estimate rates or deltas by one source: the column ``verdict`` or ``gold``."""
+    """Estimate rates or deltas by one source: the column ``verdict`` or ``gold``.
+
+    An entry of ``compared`` holds the cases of one condition or, in all entries, of two.
+    """
     samples, notes = [], []
     is_delta = any(len(sides) > 1 for sides in compared)
     for sides in compared:
@@ -519,7 +498,7 @@ def _means_of_source(
             note = join_notes(pooled, lost if dropped else "")
         notes.append(note)
     how: Fields = {"quantity": DELTAS, "null": 0.0} if is_delta else {}
-    label, who = LABELS[source]
+    label, who = _LABELS[source]
     nothing = undefined(label, f"no outcome by {who}", ci_level, 0.0)
     return [
         replace(mean.with_note(note), method=f"{label}, {mean.method}") if mean.n else nothing
@@ -717,7 +696,7 @@ class Group(NamedTuple):
     units: Sides
     errors: dict[str, Errors]
     pooled: Errors
-    shares: dict[str, pd.Series]
+    shares: dict[Any, Any]
     by_strata: bool
     claim: str
     calibration: pd.DataFrame | None = None
@@ -755,22 +734,23 @@ def estimates_by_name(
 ) -> list[Intervals]:
     """Apply every estimator to the rate of a condition, or to the delta of two, of a group."""
     sides = [[group.sides[name] for name in names] for group, *names in compared]
+    by_verdicts = _means_of_source(sides, "verdict", ci_level, interval)
+    by_gold = _means_of_source(sides, "gold", ci_level, "adaptive")
     return [
-        _by_estimator(plain, group, names, ci_level, interval)
-        for (group, *names), plain in zip(
-            compared, plain_means(sides, ci_level, interval), strict=True
-        )
+        _by_estimator(naive, gold_only, group, names, ci_level, interval)
+        for (group, *names), naive, gold_only in zip(compared, by_verdicts, by_gold, strict=True)
     ]
 
 
 def _by_estimator(
-    plain: Intervals,
+    naive: Interval,
+    gold_only: Interval,
     group: Group,
     conditions: Sequence[str],
     ci_level: float,
     interval: IntervalRule,
 ) -> Intervals:
-    naive, is_delta = plain["verdict"], len(conditions) > 1
+    is_delta = len(conditions) > 1
     if group.by_strata:
         in_strata = _delta_in_strata if is_delta else _rate_in_strata
         nothing = undefined("", _OTHER_DRAW, ci_level, 0.0)
@@ -778,10 +758,12 @@ def _by_estimator(
         found = dict.fromkeys(EVERY_ESTIMATOR, nothing)
         return found | {"naive": naive, "gold_only": weighted}
     sides = [group.sides[name] for name in conditions]
-    own = plain_means([[cases] for cases in sides], ci_level, interval) if is_delta else [plain]
+    rates = [naive]
+    if is_delta:
+        rates = _means_of_source([[cases] for cases in sides], "verdict", ci_level, interval)
     by_arm = [
-        rogan_gladen(rate["verdict"], group.n_gold(name), group.used_errors(name))
-        for rate, name in zip(own, conditions, strict=True)
+        rogan_gladen(rate, group.n_gold(name), group.used_errors(name))
+        for rate, name in zip(rates, conditions, strict=True)
     ]
     pooled = rogan_gladen(naive, group.n_gold(*conditions), group.pooled, is_delta=is_delta)
     by_condition = by_arm[0]
@@ -790,15 +772,14 @@ def _by_estimator(
         # with equal error rates, no difference by gold is no difference by the grader
         pooled, by_condition = replace(pooled, p_value=naive.p_value), _with_p_value(difference)
     if not math.isnan(pooled.estimate):
-        rates = [rate["verdict"] for rate in own]
         turns = turning_note(rates, group.pooled, conditions[0]) if is_delta else ""
         pooled = pooled.with_note(turns, first=group.pooled.pooled_note)
-    estimated = (naive, plain["gold"], pooled, by_condition, ppi_estimate(sides, ci_level))
+    estimated = (naive, gold_only, pooled, by_condition, ppi_estimate(sides, ci_level))
     found = dict(zip(ESTIMATORS, estimated, strict=True))
     over = undefined("", NO_OTHERS, ci_level, 0.0)
     skills = [group.skills[name] for name in conditions if name in group.skills]
     if len(skills) == len(conditions) and min(each.n for each in skills) > 1:
-        shares = [rate["verdict"].estimate for rate in own]
+        shares = [rate.estimate for rate in rates]
         over = pooled_over_skills(naive, shares, skills, group.n_gold(*conditions))
         over = _with_p_value(over) if is_delta else over
     found[POOLED] = over

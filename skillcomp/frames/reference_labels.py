@@ -92,24 +92,13 @@ def one_label(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def require_scores(gold: pd.DataFrame, what: str) -> None:
-    """Raise FrameError if labels have no scores."""
-    if "score" not in gold or (len(gold) and gold["score"].isna().all()):
-        raise FrameError(f"{what}: gold: there is no column 'score' with values.")
-
-
-def reference_labels(gold: pd.DataFrame, what: str, value: str = "passed") -> pd.DataFrame:
+def reference_labels(gold: pd.DataFrame, what: str) -> pd.DataFrame:
     """Return the reference label of each item as a number; :func:`one_label` chooses the label.
 
-    Columns: attempt_id, check_id, inclusion_probability, gold (1, 0, NaN without a label; the score
-    if ``value`` is ``score``) and settled_by (adjudicated, agreed, disputed, a name or ``no name``;
-    never NA).
+    Columns: attempt_id, check_id, inclusion_probability, gold (1, 0, NaN without a label) and
+    settled_by (adjudicated, agreed, disputed, a name or ``no name``; never NA).
     """
-    labels = check(gold, "gold")
-    if value == "score":
-        require_scores(labels, what)
-        labels["passed"] = labels["score"]
-    labels = one_label(labels, what)
+    labels = one_label(check(gold, "gold"), what)
     return labels[[*ITEM, "inclusion_probability"]].assign(
         gold=labels["passed"].astype("float64"),
         settled_by=labels["labeller"].astype("str").fillna("no name"),

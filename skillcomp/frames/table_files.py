@@ -59,7 +59,11 @@ def _parsed_table(path: Path) -> pd.DataFrame | None:
     if first[:1] in (b"{", b"[") or separator.encode() not in line or b"\0" in head:
         return None
     data = read_own(path, what="table", error=FrameError, max_bytes=MAX_BYTES)
-    text = decode(data, path, FrameError)
+    return csv_table(decode(data, path, FrameError), separator, path)
+
+
+def csv_table(text: str, separator: str, path: Path) -> pd.DataFrame:
+    """Parse a csv text; a missing value is NaN, all others are text."""
     with _table_errors(path):
         header = pd.read_csv(StringIO(text), sep=separator, header=None, nrows=1, dtype="str").iloc[
             0

@@ -4,7 +4,6 @@ from .grader_agreement_and_consistency import default_grader as default_grader
 from .grader_drift_and_contrast import contrast as contrast
 from .grader_drift_and_contrast import contrast_counts as contrast_counts
 from .grader_drift_and_contrast import drift as drift
-from .grader_drift_and_contrast import flip_counts as flip_counts
 from .grader_drift_and_contrast import flipped as flipped
 from .integrity_and_failure_modes import failure_mode_rates as failure_mode_rates
 from .integrity_and_failure_modes import failure_modes as failure_modes

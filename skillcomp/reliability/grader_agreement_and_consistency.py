@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -56,9 +56,9 @@ from skillcomp.frames.reference_labels import (
     one_draw,
     reference_labels,
     refuted_draw,
-    require_scores,
     unequal_shares,
     usable,
+    without_checks,
 )
 from skillcomp.frames.study_defaults import grader_named, names_of_graders
 from skillcomp.stats.agreement import bootstrap_agreement, correlations
@@ -76,7 +76,7 @@ from skillcomp.stats.results import (
     note_on_width,
     undefined,
 )
-from skillcomp.stats.significance_and_grader_errors import GoldSample, rates_against_gold
+from skillcomp.stats.significance_and_grader_errors import rates_against_gold
 
 GradedValue = Literal["passed", "score"]
 _SPANS = ("estimate", "ci_low", "ci_high", "se", "worst_low", "worst_high")
@@ -136,19 +136,22 @@ def graded_items(
     value: GradedValue = "passed",
     bounds: Bounds = None,
     settings: Sequence[Any] = (0.95,),
+    exclude_checks: str | Sequence[str] = (),
     **how: Any,
 ) -> Graded:
     """Open verdicts, or scores, and gold for an analysis.
 
     ``gold`` is a gold frame, ``"majority"`` or None. ``settings`` are those of
-    :func:`skillcomp.frames.check_settings`. The arguments ``how`` are passed to
-    ``clustered_verdicts``.
+    :func:`skillcomp.frames.check_settings`. Checks with one of the texts ``exclude_checks`` in
+    their id are left out. The arguments ``how`` are passed to ``clustered_verdicts``.
     """
     check_settings(what, *settings)
-    require_known(f"{what}: value: found", value, ("passed", "score"))
+    require_known(f"{what}: value: found", value, get_args(GradedValue))
     lowest, highest = ends_of(value, bounds)
     names, is_score = listed(by), value == "score"
     rows, note = clustered_verdicts(verdicts, names, what, **how)
+    if len(rows):
+        rows = without_checks(rows, exclude_checks, what)
     if is_score:
         rows["verdict"] = scaled_scores(rows, bounds)
     elif rows["verdict"].isna().all() and rows["score"].notna().any():
@@ -183,7 +186,8 @@ def reference_scores(gold: pd.DataFrame, bounds: Bounds, what: str) -> pd.DataFr
 
     The scale is from 0 to 1. The columns are those of ``reference_labels``.
     """
-    require_scores(gold, what)
+    if "score" not in gold or (len(gold) and gold["score"].isna().all()):
+        raise FrameError(f"{what}: gold: there is no column 'score' with values.")
     labels = check(settle(gold, {"score": "float64"}, f"{what}: gold"), "gold")
     lowest, highest = check_bounds(labels, "score", bounds)
     labels["score"] = (labels["score"] - lowest) / (highest - lowest)
@@ -268,7 +272,8 @@ _UNITS = {
 _SHARED_ERRORS = "gold is a majority: errors that the graders share look like truth"
 _UNEQUAL_DRAW = "labels drawn with unequal probabilities: this speaks of the labelled items"
 _FEW_LABELLERS = (
-    "no ceiling: the gold frame holds {}; frames.gold(store, labeller='all') holds every one"
+    "no ceiling: the gold frame names fewer than two labellers; frames.gold(store, labeller='all') "
+    "holds every one"
 )
 _OTHER_ITEMS = (
     "no ceiling: {} of the {} with a verdict and gold have the labels of two labellers; compare on "
@@ -471,7 +476,6 @@ def agreement(
     raters = single.pivot(index=ITEM, columns="labeller", values="passed")
     keys = listed([*names, "condition"])
     shares = one_draw(labelled_shares(decided, keys), keys)
-    why = _why_no_ceiling(every, raters)
     if gold_drawn == "verdict":
         condition = "'" + decided["condition"].fillna("") + "': "
         decided["stratum"] = condition + drawn_strata(decided, drawn_by)
@@ -500,7 +504,7 @@ def agreement(
             of_condition: Any = rows_of_group(shares, values).set_index("condition")
             about_labels.append(unequal_shares(of_condition.to_dict("index")))
         about = _gold_columns(items) | {"gold_drawn": draw_words(gold_drawn, drawn_by)} | values
-        intervals = _all_measures(part, items, measures, raters, why, settings)
+        intervals = _all_measures(part, items, measures, raters, settings)
         missing = _missing_verdicts(items)
         for name in measures:
             if raters.shape[1] < 2 and name in _CEILINGS and name not in as_list(quantities):
@@ -650,21 +654,19 @@ def _all_measures(
     items: pd.DataFrame,
     measures: Sequence[str],
     raters: pd.DataFrame,
-    lone: str,
     settings: Fields,
 ) -> Intervals:
     """Estimate the measures of one group and its ``items`` with gold, which may have weights."""
     both = items.dropna(subset=["gold", "verdict"])
     names = [n for n in COEFFICIENTS if n in measures or f"ceiling_{n}" in measures]
-    intervals = _against_gold(items, names, settings)
-    if "weight" in items:
-        intervals = _with_strata(intervals, part.dropna(subset="stratum"), settings["ci_level"])
+    units = part.dropna(subset="stratum") if "weight" in items else items
+    intervals = _against_gold(items, units, names, settings)
     intervals["failure_share"] = failure_share(part, settings["ci_level"])
     for name, (verdict, label) in _CONFUSION.items():
         count = (both["verdict"].eq(verdict) & both["gold"].eq(label)).sum()
         about = settings["ci_level"], "", "a count of labelled items", len(both)
         intervals[name] = Interval(count, NAN, NAN, *about)
-    ceiling = _labeller_agreement(both, names, raters, lone, settings)
+    ceiling = _labeller_agreement(both, names, raters, settings)
     return intervals | {f"ceiling_{name}": interval for name, interval in ceiling.items()}
 
 
@@ -731,38 +733,6 @@ def _extreme_values(verdict: Floats, gold: Floats) -> dict[str, tuple[float, flo
     }
 
 
-def _with_strata(measures: Intervals, units: pd.DataFrame, ci_level: float) -> Intervals:
-    """Estimate rates weighted within strata; all measures are NaN if a stratum has no gold."""
-    verdict, gold = units[["verdict", "gold"]].to_numpy(float).T
-    strata, clusters = units["stratum"], units["cluster"]
-    has = np.isfinite(gold)
-
-    def weighted(counted: Any) -> Interval:
-        values, among = (np.where(has, x, NAN) for x in (verdict == gold, counted))
-        return weighted_rate(values, strata, counted=among, clusters=clusters, ci_level=ci_level)
-
-    raw = weighted(np.isfinite(verdict))
-    if NO_GOLD in raw.note:
-        note = f"{raw.note}: {NAME_DRAWN_BY}"
-        return {n: undefined(n, note, ci_level, i.n) for n, i in measures.items()}
-    sample = verdict, gold, clusters, None, strata
-    rates = {"raw_agreement": raw} | _error_rates(sample, ci_level)
-    rates["precision"] = weighted(verdict == 1.0)
-    rates["f1"] = _f1(weighted(np.isfinite(verdict) & ((verdict == 1.0) | (gold == 1.0))))
-    return measures | rates
-
-
-def _error_rates(sample: GoldSample, ci_level: float) -> Intervals:
-    """Return sensitivity and specificity with the false fails and passes, their complements."""
-    ((sensitivity, specificity),) = rates_against_gold([sample], ci_level)
-    return {
-        "sensitivity": sensitivity,
-        "specificity": specificity,
-        "false_fails": sensitivity.complement,
-        "false_passes": specificity.complement,
-    }
-
-
 def _f1(jaccard: Interval) -> Interval:
     """Compute F1 from the Jaccard index.
 
@@ -779,22 +749,47 @@ def _gold_columns(items: pd.DataFrame) -> Fields:
     return {"prevalence": share, "n_failed": labelled["verdict"].isna().sum()}
 
 
-def _against_gold(items: pd.DataFrame, names: Sequence[str], settings: Fields) -> Intervals:
-    cluster = items["cluster"]
-    ratings = items[["verdict", "gold"]].to_numpy(float)
-    verdict, gold = ratings.T
-    intervals = coefficients(ratings, cluster, names, weights=items.get("weight"), **settings)
-    intervals |= _error_rates((verdict, gold, cluster, None, None), settings["ci_level"])
-    passed, both = verdict == 1.0, np.isfinite(verdict) & np.isfinite(gold)
-    right, level = verdict == gold, settings["ci_level"]
-    for name, among, why in (
-        ("precision", passed, "the grader passes no labelled item"),
-        ("f1", passed | (gold == 1.0), "nobody passes a labelled item"),
-    ):
-        used = among & both
-        share = bounded_mean(right[used], cluster[used], ci_level=level)
-        intervals[name] = share if used.any() else undefined("", why, level, 0.0)
-    return intervals | {"f1": _f1(intervals["f1"])}
+def _against_gold(
+    items: pd.DataFrame, units: pd.DataFrame, names: Sequence[str], settings: Fields
+) -> Intervals:
+    """Estimate coefficients and rates; the rates are weighted if the ``units`` have strata.
+
+    All are then NaN if a stratum has no gold.
+    """
+    level, ratings = settings["ci_level"], items[["verdict", "gold"]].to_numpy(float)
+    intervals = coefficients(
+        ratings, items["cluster"], names, weights=items.get("weight"), **settings
+    )
+    verdict, gold = units[["verdict", "gold"]].to_numpy(float).T
+    clusters, strata = units["cluster"], units.get("stratum") if "weight" in items else None
+    seen, has = np.isfinite(verdict), np.isfinite(gold)
+
+    def right(among: Any, why: str = "") -> Interval:
+        if strata is not None:
+            values, counted = (np.where(has, x, NAN) for x in (verdict == gold, seen & among))
+            how: Fields = {"counted": counted, "clusters": clusters, "ci_level": level}
+            return weighted_rate(values, strata, **how)
+        used = among & seen & has
+        share = bounded_mean((verdict == gold)[used], clusters[used], ci_level=level)
+        return share if used.any() else undefined("", why, level, 0.0)
+
+    ((sensitivity, specificity),) = rates_against_gold(
+        [(verdict, gold, clusters, None, strata)], level
+    )
+    intervals |= {
+        "sensitivity": sensitivity,
+        "specificity": specificity,
+        "false_fails": sensitivity.complement,
+        "false_passes": specificity.complement,
+        "precision": right(verdict == 1.0, "the grader passes no labelled item"),
+        "f1": _f1(right((verdict == 1.0) | (gold == 1.0), "nobody passes a labelled item")),
+    }
+    if strata is not None:
+        intervals["raw_agreement"] = raw = right(True)
+        if NO_GOLD in raw.note:
+            note = f"{raw.note}: {NAME_DRAWN_BY}"
+            return {n: undefined(n, note, level, i.n) for n, i in intervals.items()}
+    return intervals
 
 
 def coefficients(
@@ -829,13 +824,12 @@ def _labeller_agreement(
     items: pd.DataFrame,
     names: Sequence[str],
     raters: pd.DataFrame,
-    lone: str,
     settings: Fields,
 ) -> Intervals:
     """Estimate the agreement between labellers; NaN if an item has fewer than two labels."""
     ratings = raters.reindex(pd.MultiIndex.from_frame(items[ITEM])).to_numpy(float)
     n_both = (np.isfinite(ratings).sum(axis=1) >= 2).sum()
-    note = _FEW_LABELLERS.format(lone) if raters.shape[1] < 2 else ""
+    note = _FEW_LABELLERS if raters.shape[1] < 2 else ""
     if not note and n_both < len(items):
         note = _OTHER_ITEMS.format(n_both, plural(len(items), "item"))
     if note:
@@ -847,21 +841,6 @@ def _labeller_agreement(
     return {
         name: interval.with_note(first=f"between {who}") for name, interval in intervals.items()
     }
-
-
-def _why_no_ceiling(gold: pd.DataFrame, raters: pd.DataFrame) -> str:
-    """Return the reason why the agreement between labellers cannot be estimated.
-
-    The reason applies only if ``raters`` has fewer than two columns (labellers).
-    """
-    if gold.empty:
-        return "no labels"
-    if raters.shape[1]:
-        return "one labeller"
-    labellers = gold["labeller"] if "labeller" in gold.columns else pd.Series(dtype="str")
-    if labellers.eq(ADJUDICATED).any():
-        return "adjudicated labels only"
-    return "settled labels only" if labellers.notna().any() else "labels without a labeller"
 
 
 def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:

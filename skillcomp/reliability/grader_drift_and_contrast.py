@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from skillcomp.frames.estimates import (
     row,
     sorted_by,
 )
-from skillcomp.frames.reference_labels import missing_reasons, without_checks
+from skillcomp.frames.reference_labels import missing_reasons
 from skillcomp.reliability.grader_agreement_and_consistency import (
     LEVELS,
     Graded,
@@ -162,7 +162,6 @@ def drift(
     See Also
     --------
     flipped : The verdicts that changed.
-    flip_counts : Counts by old and new verdict.
 
     Notes
     -----
@@ -374,10 +373,19 @@ def flipped(
 
     See Also
     --------
-    flip_counts : The numbers of verdicts that flipped and that did not.
+    drift : Counts the flips to PASS and to FAIL, also among gold passes and gold fails.
     """
-    what = "reliability.flipped"
-    items = _decided_items(verdicts, gold, reference_grader, what)
+    graded, reference = _graded_versions(
+        verdicts,
+        gold,
+        reference_grader,
+        "reliability.flipped",
+        columns=[*_FLIPPED, *_TEXTS],
+        agents=False,
+    )
+    pairs = _pairs_with_reference(graded.rows, reference)
+    items = pd.concat([items.assign(**versions) for versions, items in pairs], ignore_index=True)
+    items = items.dropna(subset=_BOTH)
     flips = items[items["new"].ne(items["old"])].reset_index(drop=True)
     flips = flips.assign(
         direction=np.where(flips["new"].gt(flips["old"]), "to PASS", "to FAIL"),
@@ -387,93 +395,25 @@ def flipped(
     return flips[[*names, "old_rationale"]]
 
 
-def flip_counts(
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame | None = None,
-    *,
-    reference_grader: Reference | None = None,
-) -> pd.DataFrame:
-    """Count pairs of an old and a new verdict, separately for gold passes and gold fails.
-
-    Parameters
-    ----------
-    verdicts, gold, reference_grader
-        As in :func:`drift`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per grader and grader_version (those of the compared version), gold label and pair
-        of verdicts. ``gold`` is ``PASS`` or ``FAIL``, and NA for items without a label.
-        ``reference`` and ``reference_version`` name the grader of ``old``. ``old`` and ``new`` are
-        the two verdicts, and ``count`` is the number of items. All four pairs are present, even
-        with count 0.
-
-    See Also
-    --------
-    skillcomp.plots.dimensions : Draws the counts of one version and gold label with x="new",
-        y="old", if their column is called estimate.
-    """
-    what, names = "reliability.flip_counts", [*VERSION, *_REFERENCE]
-    decided = _decided_items(verdicts, gold, reference_grader, what)
-    rows = []
-    for values, items in groups(decided, names):
-        label = items["gold"].map({1.0: "PASS", 0.0: "FAIL"})
-        for name in ("PASS", "FAIL", None):
-            of_label = items[label.isna() if name is None else label.eq(name)]
-            for old, new in product((True, False), repeat=2) if len(of_label) else ():
-                count = (of_label["old"].eq(old) & of_label["new"].eq(new)).sum()
-                rows.append([*values.values(), name, old, new, count])
-    return pd.DataFrame(rows, columns=[*names, "gold", "old", "new", "count"])
-
-
-def _decided_items(
-    verdicts: pd.DataFrame,
-    gold: pd.DataFrame | None,
-    reference_grader: Reference | None,
-    what: str,
-) -> pd.DataFrame:
-    """Return the items that a version and the reference decided, for each of the versions."""
-    graded, reference = _graded_versions(
-        verdicts, gold, reference_grader, what, columns=[*_FLIPPED, *_TEXTS], agents=False
-    )
-    pairs = _pairs_with_reference(graded.rows, reference)
-    items = pd.concat([items.assign(**versions) for versions, items in pairs], ignore_index=True)
-    return items.dropna(subset=_BOTH)
-
-
 def _graded_versions(
     verdicts: pd.DataFrame,
     gold: pd.DataFrame | None,
     reference_grader: Reference | None,
     what: str,
     *,
-    exclude_checks: str | Sequence[str] = (),
     by: By = (),
     columns: Sequence[str] = (),
     cases: pd.DataFrame | None = None,
     **how: Any,
 ) -> tuple[Graded, Fields]:
-    """Open the verdicts of versions; return them and the reference version.
-
-    Raise FrameError if a version has several rounds.
-    """
-    graded = graded_items(
-        verdicts, gold, what, by=by, cases=cases, compared=GRADER, graders=False, **how
-    )
+    """Open the verdicts of versions; return them and the reference version."""
+    graded = graded_items(verdicts, gold, what, by=by, cases=cases, compared=VERSION, **how)
     rows = graded.rows
-    rounds = rows.groupby(VERSION, dropna=False, observed=True)["round"].nunique()
-    if (rounds > 1).any():
-        version = rounds.index[rounds.to_numpy() > 1][0]
-        raise FrameError(
-            f"{what}: grader '{version[0]}' has several rounds; select one "
-            "(frames.verdicts(store, round=1)), or ask consistency() about them."
-        )
     if rows.empty:
-        raise FrameError(f"{what}: the verdicts frame has no rows: nothing to compare.")
-    rows = without_checks(rows, exclude_checks, what)
-    if rows.empty:
-        raise FrameError("exclude_checks: every check is left out: nothing to compare.")
+        why = "exclude_checks leaves out every check"
+        if verdicts.empty:
+            why = "the verdicts frame has no rows"
+        raise FrameError(f"{what}: {why}: nothing to compare.")
     rows = rows.assign(grader_version=rows["grader_version"].fillna(""))
     reference = _reference_version(rows, reference_grader)
     return graded._replace(rows=rows[listed([*graded.names, *columns, *READ])]), reference

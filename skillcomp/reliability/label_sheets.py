@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from os.path import exists, isfile
@@ -25,6 +24,7 @@ from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import require_columns
 from skillcomp.frames.reference_labels import ITEM, usable
+from skillcomp.frames.table_files import csv_table
 from skillcomp.io.files import read_own
 from skillcomp.io.redaction import redact_bytes
 from skillcomp.io.spreadsheet_cells import as_cell, from_cell
@@ -210,17 +210,12 @@ def _proportional_shares(
 ) -> dict[Any, int]:
     """Divide ``total`` in proportion to ``sizes``; a name in ``unlabelled`` gets at least 1."""
     exact = {name: total * size / sum(sizes.values()) for name, size in sizes.items()}
-    shares = {name: max(int(value), int(name in unlabelled)) for name, value in exact.items()}
-    # the sum can exceed the total, because each unlabelled name gets at least 1
-    while sum(shares.values()) > total:
-        spare = (name for name in shares if shares[name] > int(name in unlabelled))
-        largest = max(spare, key=lambda name: shares[name] - exact[name])
-        shares[largest] -= 1
-    # break ties between remainders at random, because the order of the frame must not matter
+    shares = {name: int(name in unlabelled) for name in sizes}
+    # break ties at random, because the order of the frame must not matter
     lot = dict(zip(exact, rng.permutation(len(exact)), strict=True))
-    names = sorted(exact, key=lambda name: (shares[name] - exact[name], lot[name]))
-    for name in names[: total - sum(shares.values())]:
-        shares[name] += 1
+    while sum(shares.values()) < total:
+        least = min(shares, key=lambda name: (shares[name] - exact[name], lot[name]))
+        shares[least] += 1
     return shares
 
 
@@ -353,26 +348,8 @@ def _read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         # some spreadsheets on Windows write cp1252
         text = data.decode("cp1252", errors="replace")
     separator = max(",;\t", key=text.split("\n", 1)[0].count)
-    try:
-        # Read the header like any other line, so that pandas refuses lines with more cells than
-        # the header.
-        lines = pd.read_csv(
-            io.StringIO(text), sep=separator, header=None, dtype="str", na_filter=False
-        ).fillna("")
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as cause:
-        why = str(cause).removeprefix("Error tokenizing data. C error: ").strip()
-        raise FrameError(
-            f"{path.name}: cannot be read as a csv file separated by {separator!r} ({why}). A text "
-            "with a separator, a quote or a line feed in it stands in quotes."
-        ) from None
-    frame = lines.iloc[1:].reset_index(drop=True)
-    frame.columns = lines.iloc[0]
-    frame.columns = frame.columns.str.strip()
-    require_columns(frame.loc[:, ~frame.columns.duplicated()], columns, path.name)
-    recognised = frame.columns[frame.columns.isin([*COLUMNS, *KEY_COLUMNS])]
-    if recognised.has_duplicates:
-        twice = recognised[recognised.duplicated()][0]
-        raise FrameError(f"{path.name}: the column '{twice}' occurs more than once.")
+    frame = csv_table(text, separator, path).fillna("").rename(columns=str.strip)
+    require_columns(frame, columns, path.name)
     for name in frame.columns.intersection(["row", "label", "borderline", "note"]):
         frame[name] = frame[name].str.strip()
     for name in frame.columns.intersection(["attempt_id", "check_id", "note"]):

@@ -216,9 +216,6 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
     "reliability.flipped": lambda f: sc.reliability.flipped(
         f["verdicts"], f["gold"], reference_grader="judge"
     ),
-    "reliability.flip_counts": lambda f: sc.reliability.flip_counts(
-        f["verdicts"], f["gold"], reference_grader="judge"
-    ),
     "reliability.failure_modes": lambda f: sc.reliability.failure_modes(
         f["one"], f["attempts"], f["shared"], f["cases"]
     ),
