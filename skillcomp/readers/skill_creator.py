@@ -437,8 +437,7 @@ def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None
 
 _ARM_KEYS = ("configuration", "condition", "config")
 _CASE_KEYS = ("eval_name", "case_id", "eval_id", "name", "id")
-_PASSED, _TOTAL = ("passed", "assertions_passed"), ("total", "assertions_total")
-_CHECKS = ("expectations", "assertion_results", "assertion_details", "assertions")
+_CHECKS = ("expectations", "assertion_results", "assertions")
 _MODELS = ("model", "agent_model", "executor_model")
 _JUDGES = ("grader_model", "judge_model")
 
@@ -491,31 +490,16 @@ def _facts_of_file(content: JsonObject) -> JsonObject:
 
 def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
     """Yield the runs that name their arm and case, with both; ``result`` has all facts of a run."""
-    for run in _listed_runs(content):
+    for run in objects_at(content, "runs"):
         arm, case = (as_text(_value(run, *keys)) for keys in (_ARM_KEYS, _CASE_KEYS))
         if arm and case:
             yield {**run, "arm": arm, "case": case, "result": run | object_at(run, "result")}
 
 
-def _listed_runs(content: JsonObject) -> Iterator[JsonObject]:
-    """Yield the runs of a file in the official form, each with its arm."""
-    yield from objects_at(content, "runs")
-    for key, inner in (("configs", "results"), ("configurations", "evals")):
-        for config in objects_at(content, key):
-            facts = {key: value for key, value in config.items() if isinstance(value, str)}
-            for run in objects_at(config, inner):
-                yield {**facts, **run, "configuration": config.get("name")}
-    for case in objects_at(content, "evals"):
-        about = {key: value for key, value in case.items() if not isinstance(value, dict)}
-        for arm, result in case.items():
-            if usual_condition(arm) and isinstance(result, dict):
-                yield {**about, **result, "configuration": arm}
-
-
 def _is_graded(run: JsonObject) -> bool:
     """Return whether a run has checks, counts or a pass rate."""
     result = run["result"]
-    return bool(_checks_of(result)) or not result.keys().isdisjoint((*_TOTAL, "pass_rate"))
+    return bool(_checks_of(result)) or not result.keys().isdisjoint(("total", "pass_rate"))
 
 
 def _checks_of(result: JsonObject) -> list[JsonObject]:
@@ -567,7 +551,7 @@ def _rows_of_run(
 
 def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObject]:
     """Yield the counts or the pass rate of a run without expectations."""
-    counts = [_value(result, *keys) for keys in (_PASSED, _TOTAL)]
+    counts = [result.get("passed"), result.get("total")]
     passed, total = map(as_count, counts)
     share = number_at(result, "pass_rate")
     if total and passed is not None and passed <= total:
@@ -586,7 +570,7 @@ def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObjec
 def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
     """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
     results = [run["result"] for run in runs]
-    results = [r for r in results if _value(r, *_TOTAL) is None and not _checks_of(r)]
+    results = [r for r in results if r.get("total") is None and not _checks_of(r)]
     shares = [share for r in results if (share := number_at(r, "pass_rate")) is not None]
     if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
         raise FrameError(
