@@ -224,7 +224,7 @@ def test_strict_raises_one_error_that_lists_everything(make):
         ('{"a": "\\ud800"}', "not JSON"),
         ("[" * 100_000, "not JSON"),
         ("[]", "the JSON holds a list; expected an object with 'evals'"),
-        ('{"evals": [], "evals": []}', "'evals' stands 2 times in one object; the last counts"),
+        ('{"evals": [], "evals": []}', "'evals' is repeated in one object; the last counts"),
         ('{"eval": []}', "'evals' is missing; expected a list of cases. Did you mean 'eval'?"),
         ('{"evals": {}}', "'evals' is an object; expected a list of cases"),
     ],

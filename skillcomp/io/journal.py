@@ -17,7 +17,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from skillcomp.errors import StoreError, literal
-from skillcomp.io.files import JsonObject, json_or_none, read_bytes, replace_file, write_json
+from skillcomp.io.files import JsonObject, json_content, read_bytes, replace_file, write_json
 from skillcomp.io.redaction import redact_json
 
 MANIFEST = "manifest.json"
@@ -207,17 +207,18 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=PATIENCE)
     except Timeout as cause:
-        raise StoreError(f"{folder} is being written by {_holder_text(folder)}; {_WAIT}") from cause
+        who = active_writer(folder) or "another process that has not said who it is"
+        raise StoreError(f"{folder} is being written by {who}; {_WAIT}") from cause
     except OSError as cause:
         raise StoreError(f"{folder}: cannot be written ({cause.strerror or cause}).") from cause
-    who = folder / WHO
+    place = folder / WHO
     try:
         writer = {"pid": os.getpid(), "host": socket.gethostname(), "since": time_now()}
         command = " ".join([*(Path(argument).name for argument in sys.argv[:1]), *sys.argv[1:]])
-        replace_file(who, redact_json(orjson.dumps({**writer, "command": command})))
+        replace_file(place, redact_json(orjson.dumps({**writer, "command": command})))
         yield
     finally:
-        who.unlink(missing_ok=True)
+        place.unlink(missing_ok=True)
         lock.release()
 
 
@@ -231,9 +232,11 @@ def time_now() -> str:
 
 def active_writer(folder: Path) -> str | None:
     """Return a description of the active writer from `.writer.json`, or None if there is none."""
-    who = json_or_none(folder / WHO)
+    who = json_content(folder / WHO)
     try:
-        message = f"process {who['pid']} on {who['host']} since {who['since']}"
+        command = str(who["command"])[:200] or "interactive"
+        since = f"{who['host']} since {who['since']}"
+        message = f"process {who['pid']} on {since} (command: {command})"
         if who["host"] == socket.gethostname():
             os.kill(who["pid"], 0)
     except PermissionError:
@@ -241,14 +244,3 @@ def active_writer(folder: Path) -> str | None:
     except (OSError, KeyError, TypeError, OverflowError):
         return None
     return message
-
-
-def _holder_text(folder: Path) -> str:
-    who = json_or_none(folder / WHO)
-    try:
-        return (
-            f"process {who['pid']} on {who['host']} since {who['since']} "
-            f"(command: {str(who['command'])[:200] or 'interactive'})"
-        )
-    except (KeyError, TypeError):
-        return "another process that has not said who it is"

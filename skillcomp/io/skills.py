@@ -20,10 +20,8 @@ from os.path import isdir
 from pathlib import Path
 from typing import Any
 
-import yaml
 from frontmatter.default_handlers import YAMLHandler
 from markdown_it import MarkdownIt
-from yaml.constructor import ConstructorError
 
 from skillcomp.errors import SkillcompError, SkillError, literal, problem_list, suggest
 from skillcomp.io.files import (
@@ -35,13 +33,11 @@ from skillcomp.io.files import (
     decode,
     digest,
     entry_problem,
-    expanded_nodes,
-    json_or_none,
+    json_content,
     object_at,
     parse_yaml,
     read_bytes,
     read_own,
-    repeated_keys,
     shown,
 )
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
@@ -51,7 +47,6 @@ MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window of a model hold
 # Maximum number of characters of front matter; parsing 1 MiB of YAML takes seconds.
 MAX_FRONT = 1 << 17
 _BROKEN = "the front matter is not YAML"
-MAX_NODES = 20_000  # maximum number of values in the front matter after aliases are expanded
 FILE_NAME = "SKILL.md"
 
 # The default pattern of python-frontmatter also removes blank lines after `---`, so line numbers
@@ -228,9 +223,10 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
     if len(front) > MAX_FRONT:
         size = f"{len(front):,} characters of front matter"
         raise SkillError(f"{file}: {size}; allowed: at most {MAX_FRONT:,}.")
+    repeated: list[str] = []
     # the parsed text begins with the line feed after line 1 of the file
-    guard = partial(_guard_nodes, problems=problems)
-    loaded, _ = parse_yaml(front, file, SkillError, guard, _BROKEN)
+    loaded, _ = parse_yaml(front, file, SkillError, _BROKEN, repeated)
+    problems += dict.fromkeys(repeated)
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
@@ -238,25 +234,6 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
         problems.append(f"line 2: the front matter holds {kind}; expected 'key: value' lines.")
         return {}
     return {str(key): value for key, value in loaded.items()}
-
-
-def _guard_nodes(root: yaml.Node | None, problems: list[str]) -> None:
-    """Raise an error if the front matter has too many values once aliases are expanded.
-
-    The check runs before the YAML is loaded. Every use of an alias or merge key counts. Lone
-    surrogates are rejected, too. Repeated keys are problems.
-    """
-    for count, node in enumerate(expanded_nodes(root), start=1):
-        if count > MAX_NODES:
-            raise ValueError(f"more than {MAX_NODES:,} values once aliases are followed")
-        if isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
-            why = "half of a surrogate pair, which is no character"
-            raise ConstructorError(None, None, why, node.start_mark)
-    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
-    for node in (root, *(value for key, value in pairs if key.value == "concept")):
-        for key, word, first in repeated_keys(node):
-            before = f"stands already in line {first}; the later one counts"
-            problems.append(f"line {key.start_mark.line + 1}: the key '{word}' {before}.")
 
 
 def _text_field(value: Any, key: str, problems: list[str]) -> str:
@@ -352,7 +329,7 @@ def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
                 continue
             if problem := entry_problem(file, folder):
                 raise SkillError(f"{folder}: {problem}; no file of the skill's own folder.")
-            content = json_or_none(file) if file.suffix == ".json" else None
+            content = json_content(file, folder) if file.suffix == ".json" else None
             if is_task_suite(file) or any(key in as_object(content) for key in _SUITE_KEYS):
                 continue
             n_files, n_bytes = n_files + 1, n_bytes + file.stat().st_size

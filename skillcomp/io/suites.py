@@ -8,8 +8,6 @@ other published files, its problem says so.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from os.path import isdir
@@ -31,6 +29,7 @@ from skillcomp.io.files import (
     read_bytes,
     require_ids,
     shown,
+    strict_json,
 )
 from skillcomp.io.skills import kind_in_words
 from skillcomp.io.task_suites import FILE_NAME, read_tasks
@@ -267,20 +266,14 @@ def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) ->
 
 
 def _load_json(text: str, file: Path, problems: list[str]) -> Any:
+    repeated: list[str] = []
     try:
-        # orjson refuses NaN, lone surrogates and deep nesting, which json accepts
-        orjson.loads(text)
+        content = strict_json(text, repeated)
     except orjson.JSONDecodeError as cause:
         place = f"{file}, line {cause.lineno}, column {cause.colno}"
         raise SuiteError(f"{place}: not JSON ({cause.msg}).") from cause
-
-    def pairs(items: list[tuple[str, Any]]) -> JsonObject:
-        for key, n in Counter(key for key, _ in items).items():
-            if n > 1:
-                problems.append(f"the key '{key}' stands {n} times in one object; the last counts.")
-        return dict(items)
-
-    return json.loads(text, object_pairs_hook=pairs)
+    problems += [f"the key '{key}' is repeated in one object; the last counts." for key in repeated]
+    return content
 
 
 class _Reader(SuiteReader):

@@ -45,7 +45,7 @@ from skillcomp.io.files import (
     id_problem,
     inside,
     is_below,
-    json_or_none,
+    json_content,
     leaves,
     read_bytes,
     text_at,
@@ -412,7 +412,7 @@ def trigger_set_in(folder: Path) -> Path | None:
     """
     files = sorted(folder.glob("*.json"), key=lambda f: (not f.name.startswith("trigger"), f.name))
     for file in files:
-        if is_below(file, folder) and is_trigger_set(json_or_none(file)):
+        if is_trigger_set(json_content(file, folder)):
             return file
     return None
 
