@@ -8,7 +8,7 @@ other published files, its problem says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
@@ -304,7 +304,7 @@ class _Reader(SuiteReader):
             subject=self.text(content, "subject", ""),
             adjacent_concepts=self.texts(content, "adjacent_concepts", ""),
             grounding_note=self.text(content, "grounding_note", ""),
-            extra=self.extra(content, (*_SUITE_KEYS, "evals"), "", _OURS),
+            extra=self.others(content, (*_SUITE_KEYS, "evals"), "", _OURS),
             problems=tuple(self.problems),
         )
 
@@ -314,16 +314,14 @@ class _Reader(SuiteReader):
         place = f"{place} (id {ident})"
         if missing := [key for key in _EXPECTED if key not in row]:
             self.note(place, f"missing {', '.join(missing)}.")
-        prompt = self.text(row, "prompt", place)
-        if not (prompt or "").strip():
-            self.note(place, "prompt: missing or empty; there is nothing to ask.")
+        prompt = self.prompt(row, place)
         words: JsonObject = {key: self.word(row, key, place) for key in VOCABULARY}
         dimension, field = words["comprehension_dimension"], words["concept_field"]
         right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
         if field in CONCEPT_FIELDS and field != right:
             self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{right}'.")
         checks, odd = self.checks(row, place)
-        extra = self.extra(row, _CASE_KEYS, place, _CASE_OURS)
+        extra = self.others(row, _CASE_KEYS, place, _CASE_OURS)
         kind = row.get("prompt_kind")
         if kind not in (None, *KINDS):
             self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {', '.join(KINDS)}.")
@@ -338,7 +336,7 @@ class _Reader(SuiteReader):
             contrast = f"{self.slug}/{str(contrast).removeprefix(f'{self.slug}/')}"
         return Case(
             case_id=f"{self.slug}/{ident}",
-            prompt=prompt or "",
+            prompt=prompt,
             checks=checks,
             truth_sources=sources,
             expected_reasoning=reasoning,
@@ -374,12 +372,8 @@ class _Reader(SuiteReader):
         return value
 
     def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], JsonObject]:
-        listed = row.get("expected_behaviors")
+        listed = self.items(row, "expected_behaviors", place)
         place = f"{place}: expected_behaviors"
-        if not isinstance(listed, list):
-            if listed is not None:
-                self.note(place, f"{kind_in_words(listed)}; expected a list.")
-            return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
         self.problems += repeats(place, (check.check_id for check, _ in read))
         odd = {check.check_id: others for check, others in read if others}
@@ -405,19 +399,12 @@ class _Reader(SuiteReader):
                 bad |= {key: value} if value is not None or key == "goal" else {}
                 sentence = f"found {value!r}; allowed: {', '.join(allowed)}; taken as {allowed[0]}."
                 self.note(place, f"{key}: {sentence}{suggest(str(value), allowed)}")
-        odd = self.extra(item, ("id", "kind", "description", "goal"), place) | bad
+        odd = self.others(item, ("id", "kind", "description", "goal"), place) | bad
         sentence = self.text(item, "description", place) or ""
         check = Check(
             check_id=ident, check_kind=words["kind"], goal=words["goal"], description=sentence
         )
         return check, odd
-
-    def text(self, row: JsonObject, key: str, place: str) -> str | None:
-        value = row.get(key)
-        if value is None or isinstance(value, str):
-            return value
-        self.note(place, f"{key}: found {literal(value)}; expected text.")
-        return str(value) if isinstance(value, int | float) else None
 
     def texts(self, row: JsonObject, key: str, place: str) -> tuple[str, ...]:
         value = row.get(key)
@@ -428,12 +415,3 @@ class _Reader(SuiteReader):
         if not isinstance(value, list) or len(texts) < len(items):
             self.note(place, f"{key}: found {literal(value)}; expected a list of texts.")
         return texts
-
-    def extra(
-        self, row: JsonObject, keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
-    ) -> JsonObject:
-        """Return the entries with unknown keys; report each such key unless it is in `unnoted`."""
-        others = {key: value for key, value in row.items() if key not in keys}
-        for key in (key for key in others if key not in unnoted):
-            self.note(place, f"'{key}' is not a known key.{suggest(key, keys)}")
-        return others
