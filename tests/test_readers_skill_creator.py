@@ -224,19 +224,6 @@ def test_counts_of_runs_that_do_not_count_prevent_nothing(tmp_path: Path) -> Non
             results(arms, skill="sea", checks=checks)
 
 
-def test_percentages_next_to_shares_are_refused(tmp_path: Path) -> None:
-    def file(*rates: float) -> Path:
-        arms = zip(("with_skill", "without_skill"), rates, strict=True)
-        runs = [{"eval_id": 1, "configuration": a, "result": {"pass_rate": r}} for a, r in arms]
-        return put(tmp_path / "b.json", {"runs": runs})
-
-    with pytest.raises(FrameError, match=r"percentages \(such as 85\) next to shares"):
-        results(file(85, 0.5), skill="sea")
-    made = results(file(85, 50), skill="sea")
-    assert made.outcomes["score"].tolist() == [0.85, 0.5]
-    assert "divided by 100" in problems(made)
-
-
 def test_a_missing_grading_is_no_zero_and_a_crash_no_fail(tmp_path: Path) -> None:
     runs = [
         {"case_id": case, "condition": arm, "passed": n, "total": 4, "exit_code": code}

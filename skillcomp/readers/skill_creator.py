@@ -457,7 +457,6 @@ class BenchmarkReader(Reader):
         """Return one row per run and expectation, or one row for a run without expectations."""
         content = read_json(path)
         runs = list(_runs_of(content))
-        _require_one_scale(runs, path)
         of_file = _facts_of_file(content)
         models = {_recorded_name(run, *_MODELS) for run in runs} - {None}
         named = any(_checks_of(run["result"]) for run in runs)
@@ -497,9 +496,8 @@ def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
 
 
 def _is_graded(run: JsonObject) -> bool:
-    """Return whether a run has checks, counts or a pass rate."""
-    result = run["result"]
-    return bool(_checks_of(result)) or not result.keys().isdisjoint(("total", "pass_rate"))
+    """Return whether a run has checks or counts."""
+    return bool(_checks_of(run["result"])) or "total" in run["result"]
 
 
 def _checks_of(result: JsonObject) -> list[JsonObject]:
@@ -524,7 +522,7 @@ def _rows_of_run(
     """Return a row per expectation of a run.
 
     If no run of the file has expectations (not ``named``), return one row with the counts of the
-    run or, without counts, with its pass rate as a score.
+    run.
     """
     result = run["result"]
     code, error = result.get("exit_code"), result.get("error")
@@ -546,35 +544,15 @@ def _rows_of_run(
         return rows_of_attempt(about, verdicts_of_grading({"expectations": checks}, problems))
     if named:
         problems.add("runs", "without a verdict on each check", _MISSING)
-    return rows_of_attempt(about, () if named else _result_of_run(result, problems))
+    return rows_of_attempt(about, () if named else _counts_of_run(result, problems))
 
 
-def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObject]:
-    """Yield the counts or the pass rate of a run without expectations."""
+def _counts_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObject]:
+    """Yield the counts of a run without expectations."""
     counts = [result.get("passed"), result.get("total")]
     passed, total = map(as_count, counts)
-    share = number_at(result, "pass_rate")
     if total and passed is not None and passed <= total:
         yield {"n_passed": passed, "n_checks": total}
-    elif counts[1] is None and share is not None and 0 <= share <= 100:
-        if share > 1:
-            problems.add("pass rates", "in percent", "divided by 100")
-            share /= 100
-        problems.add("pass rates", "without counts of checks", "they are scores: value='score'")
-        yield {"check": "pass rate", "passed": share == 1, "score": share}
     else:
-        found = f"passed {literal(counts[0])} of {literal(counts[1])}, share {literal(share)}"
+        found = f"passed {literal(counts[0])} of {literal(counts[1])}"
         problems.add("counts of checks", found, "unusable: the verdict is missing, not 0")
-
-
-def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
-    """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
-    results = [run["result"] for run in runs]
-    results = [r for r in results if r.get("total") is None and not _checks_of(r)]
-    shares = [share for r in results if (share := number_at(r, "pass_rate")) is not None]
-    if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
-        raise FrameError(
-            f"{path}: pass_rate has percentages (such as {max(shares):g}) next to shares (such as "
-            f"{min(s for s in shares if s > 0):g}), and no counts decide what 1 means. Give the "
-            "file one scale."
-        )
