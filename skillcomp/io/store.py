@@ -124,8 +124,6 @@ class RunStore:
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
         self._warned: set[str] = set()  # Tables for which a warning about a torn line was given.
-        # For each file: size in bytes, modification time in ns, and sha256.
-        self._hashes: dict[Path, tuple[int, int, str]] = {}
         journal.read_manifest(self.path)  # raise now if the manifest is broken or of a newer format
         for table in self.tables:
             self._settled_size(table)
@@ -293,17 +291,13 @@ class RunStore:
     @property
     def fingerprint(self) -> str:
         """One sha256 over manifest, skills, suites and tables; it is the same for equal studies."""
-        whole, hashes = sha256(), self._hashes
+        whole = sha256()
         patterns = (journal.MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
         files = [file for pattern in patterns for file in self.path.glob(pattern)]
         for place, file in sorted((f.relative_to(self.path).as_posix(), f) for f in files):
-            state = file.stat()
-            # hash a file again only if its size or modification time has changed
-            if hashes.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
-                with file.open("rb") as stream:
-                    hashed = file_digest(stream, "sha256").hexdigest()
-                hashes[file] = (state.st_size, state.st_mtime_ns, hashed)
-            whole.update(f"{place}\n{hashes[file][2]}\n".encode())
+            with file.open("rb") as stream:
+                hashed = file_digest(stream, "sha256").hexdigest()
+            whole.update(f"{place}\n{hashed}\n".encode())
         return whole.hexdigest()
 
     @contextmanager
