@@ -30,7 +30,7 @@ from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
 from skillcomp.io.files import as_object, read_own
-from skillcomp.io.json_lines import read_table
+from skillcomp.io.json_lines import read_lines
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.ngrams import count_words
@@ -708,7 +708,7 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
         it); then topic and question if the file has them. Empty for a study without passages.
     """
     if not isinstance(path, RunStore):
-        table = read_table(Path(path), "passages")
+        table, _ = read_lines(Path(path), "passages")
         return check(table.to_pandas(types_mapper=_TYPES.get), "passages")
     texts = check(path.table("passages").to_pandas(types_mapper=_TYPES.get), "passages")
     texts = texts[texts["level"].ne(SOURCE)].reset_index(drop=True)
