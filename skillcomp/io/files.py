@@ -564,8 +564,8 @@ def sentence_at(node: yaml.Node | None, place: Sequence[Any], sentence: str) -> 
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 
 
-def read_json(path: Path, root: Path | None = None) -> Any:
-    """Return the content of a JSON file; raise FrameError if it is not JSON or above 200 MB.
+def read_json(path: Path, root: Path | None = None, error: ErrorClass = FrameError) -> Any:
+    """Return the content of a JSON file; raise ``error`` if it is not JSON or above 200 MB.
 
     JSON Lines (a file .jsonl) are read as the list of their contents. A link that leads out of
     ``root`` (default: the folder of the file) is refused. The content is shared between calls: do
@@ -575,14 +575,14 @@ def read_json(path: Path, root: Path | None = None) -> Any:
     try:
         state = path.stat()
     except (OSError, ValueError) as cause:
-        raise FrameError(f"{path}: there is no file of results here.") from cause
-    return _parsed_json(path, root, state.st_size, state.st_mtime_ns)
+        raise error(f"{path}: there is no JSON file here.") from cause
+    return _parsed_json(path, root, error, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache(maxsize=2)  # every reader needs the content of a file to recognise its format
-def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
-    what = "file of results"
-    data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=FrameError)
+def _parsed_json(path: Path, root: Path, error: ErrorClass, size: int, changed: int) -> Any:
+    what = "JSON file"
+    data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=error)
     data = data.removeprefix(b"\xef\xbb\xbf")
     has_lines = path.suffix == ".jsonl"
     contents = []
@@ -593,7 +593,7 @@ def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
             contents.append(strict_json(text))
         except (ValueError, RecursionError) as cause:
             place = f"{path}, line {number}" if has_lines else path
-            raise FrameError(f"{place}: not JSON ({cause}).") from cause
+            raise error(f"{place}: not JSON ({cause}).") from cause
     return contents if has_lines else contents[0]
 
 

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from os.path import exists, isdir
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from skillcomp.io.files import (
     checked_slug,
     digest,
     is_below,
-    read_bytes,
+    read_json,
     write_json,
 )
 from skillcomp.io.skills import FILE_NAME, read_skill
@@ -54,7 +53,6 @@ SCHEMA_VERSION = "1.0"
 # If the baseline passes a smaller share of the tasks than this, the verdict is ``error``.
 FEWEST_PASSES = 0.2
 AGE = timedelta(days=7)  # A cached baseline is used only if it is younger than this.
-_read_limited = partial(read_bytes, max_bytes=1 << 26, error=StudyError)
 _DIGITS = 4  # Rates are rounded to this number of decimals, as in execution-evaluator.md.
 _MAIN = ("skill", "previous")  # The conditions of the candidate and of the baseline.
 Results = Mapping[str, JsonObject]  # The result of each task, by task id.
@@ -125,11 +123,7 @@ def read_ranking(
         is missing; or if the original is outside the folder of the artefact and
         `original_anywhere` is False.
     """
-    data = _read_limited(path, root=path.parent, what="ranking")
-    try:
-        ranking = orjson.loads(data)
-    except orjson.JSONDecodeError as cause:
-        raise StudyError(f"{path}, line {cause.lineno}: not JSON ({cause.msg}).") from cause
+    ranking = read_json(path, error=StudyError)
     rows = as_object(ranking).get("scored_candidates")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise StudyError(f"{path}: expected an object with a list 'scored_candidates'.")
@@ -457,7 +451,7 @@ class Evaluation:
         if self.cache is None or not (file := self.cache / self._baseline_name).exists():
             return None
         try:
-            entry = orjson.loads(_read_limited(file, root=self.cache, what="baseline"))
+            entry = read_json(file, self.cache, StudyError)
             body = entry["body"]
             age = now() - datetime.fromisoformat(body["created_at"])
             whole = entry["sha256"] == _hash_of(body) and body["key"] == self.key
