@@ -431,7 +431,7 @@ _ATTEMPTS = st.builds(
 @given(st.lists(_ATTEMPTS, max_size=4))
 def test_any_record_comes_back_equal_both_ways(tmp_path_factory, attempts):
     store = RunStore(tmp_path_factory.mktemp("round"))
-    with store.writer(sync=False):
+    with store.writer():
         store.append("attempts", attempts[:1])
         store.append("attempts", attempts[1:])
     assert list(store.records("attempts")) == attempts

@@ -37,8 +37,8 @@ class StoreWarning(UserWarning):
     """Warning that a torn line in a store was moved aside or left out."""
 
 
-def append(path: Path, lines: Sequence[bytes], *, sync: bool) -> None:
-    """Append lines to a file; if writing fails, remove the part that was written."""
+def append(path: Path, lines: Sequence[bytes]) -> None:
+    """Append lines to a file on the disk; if writing fails, remove the part that was written."""
     payload = b"".join(line + b"\n" for line in lines)
     try:
         opened = path.open("ab", buffering=0)
@@ -50,8 +50,7 @@ def append(path: Path, lines: Sequence[bytes], *, sync: bool) -> None:
             written = 0
             while written < len(payload):
                 written += stream.write(payload[written:]) or 0
-            if sync:
-                os.fsync(stream.fileno())
+            os.fsync(stream.fileno())
         except OSError as cause:
             stream.truncate(before)
             raise StoreError(
@@ -122,7 +121,7 @@ def mend(root: Path, table: str) -> None:
         repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
         # Copy the torn bytes first and cut them off last: after a crash in between, the repair can
         # be recorded twice, but no bytes are lost.
-        append(file.with_suffix(".torn"), [torn], sync=True)
+        append(file.with_suffix(".torn"), [torn])
         write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
         with file.open("r+b") as stream:
             stream.truncate(size)
@@ -132,7 +131,7 @@ def mend(root: Path, table: str) -> None:
         stream.seek(max(stream.seek(0, os.SEEK_END) - 1, 0))
         last = stream.read(1)
     if last not in (b"", b"\n"):
-        append(file, [b""], sync=True)
+        append(file, [b""])
 
 
 def repaired(table: str, line: int, n_bytes: int, at: str) -> str:

@@ -119,7 +119,6 @@ class RunStore:
         self._mutex = threading.RLock()
         self._n_writers = 0  # number of `writer` blocks that are open in any thread of this process
         self._lock_stack = ExitStack()
-        self._sync = True
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
@@ -301,18 +300,11 @@ class RunStore:
         return whole.hexdigest()
 
     @contextmanager
-    def writer(self, *, sync: bool = True) -> Iterator[RunStore]:
+    def writer(self) -> Iterator[RunStore]:
         """Lock the store for writing until the block ends.
 
         Without this block, each :meth:`append` takes and releases the lock on its own. The block
         holds the lock for the whole of a long study.
-
-        Parameters
-        ----------
-        sync : bool, default True
-            Whether :meth:`append` returns only when its records are on the disk. With False, the
-            operating system decides when to write until the block ends: faster for many small
-            appends, but a power cut may lose the last of them.
 
         Yields
         ------
@@ -335,7 +327,6 @@ class RunStore:
                     for table in self.tables:
                         journal.mend(self.path, table)
                     self._lock_stack = stack.pop_all()
-                self._sync = sync
             self._n_writers += 1
         try:
             yield self
@@ -343,12 +334,10 @@ class RunStore:
             with self._mutex:
                 self._n_writers -= 1
                 if not self._n_writers:
-                    with self._lock_stack:
-                        for table in self.tables if not self._sync else ():
-                            journal.append(self._table_file(table), [], sync=True)
+                    self._lock_stack.close()
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
-        """Add records to a table; they are on the disk when this returns (but see :meth:`writer`).
+        """Add records to a table; they are on the disk when this returns.
 
         Parameters
         ----------
@@ -375,7 +364,7 @@ class RunStore:
         lines = [as_line(record, table, i) for i, record in enumerate(records)]
         if lines:
             with self.writer(), self._mutex:
-                journal.append(file, redact_lines(lines), sync=self._sync)
+                journal.append(file, redact_lines(lines))
         return len(lines)
 
     def add_skill(self, path: str | PathLike[str], *, slug: str | None = None) -> Skill:
@@ -532,7 +521,7 @@ class RunStore:
                             "Nothing was dropped; a study without this suite needs another store."
                         )
                 if parts[True]:
-                    journal.append(file.with_suffix(".dropped"), parts[True], sync=True)
+                    journal.append(file.with_suffix(".dropped"), parts[True])
                     replace_file(file, b"\n".join([*parts[False], b""]), is_copy=True)
             for file, place in _files_inside(self.path, _SUITE_FILES):
                 if place == suites[slug].get("path"):
