@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ _SMALL, _MAX_GROUPS = 20_000, 100
 _AT_ONCE = 0.1  # Seconds of processor time for a search in this process.
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBER = re.compile(r"\d+")
-_VALUES = ("enum", "const", "default", "examples")  # Keywords of JSON Schema that hold no schemas.
 # jsonschema searches for the patterns of this keyword without a time limit
 _BY_PATTERN = "patternProperties"
 _UNSUPPORTED = f"{_BY_PATTERN} is not supported; list the properties"
@@ -154,7 +153,7 @@ def schema_problem(content: JsonObject) -> str | None:
         return f"{cause!r:.200}"
     patterns = PatternSearch(COMPILE_SECONDS)
     try:
-        for part in _objects_in(content, without=_VALUES):
+        for part in _objects_in(content):
             if isinstance(part.get("pattern"), str):
                 patterns.occurs(part["pattern"], "")
     except PatternError as error:
@@ -166,14 +165,14 @@ def _names_by_pattern(content: Any) -> bool:
     return any(_BY_PATTERN in part for part in _objects_in(content))
 
 
-def _objects_in(content: Any, without: Collection[str] = ()) -> Iterator[JsonObject]:
-    """Yield the objects in parsed JSON, except those below the keys in `without`."""
+def _objects_in(content: Any) -> Iterator[JsonObject]:
+    """Yield the objects in parsed JSON."""
     waiting = [content]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
             yield part
-            waiting += [value for key, value in part.items() if key not in without]
+            waiting += part.values()
         elif isinstance(part, list):
             waiting += part
 

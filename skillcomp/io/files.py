@@ -42,6 +42,7 @@ YAML_FAILURES = (
 )
 _LONE = re.compile("[\ud800-\udfff]")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+BEYOND = 2**63  # The smallest positive integer that is too large for an int64 column.
 MAX_NUMBER = 100  # Maximum number of characters of a number in YAML.
 MAX_ID = 200  # Maximum size of an id in bytes; a file system allows 255, endings included.
 # Unicode categories of control characters, invisible marks, halves of characters and line ends.
@@ -286,13 +287,10 @@ def as_number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-_MAX_COUNT = 10_000  # largest valid count of checks or of attempts in a results file
-
-
-def as_count(value: Any) -> int | None:
-    """Return the value if it is a whole number from 0 to 10,000, else None."""
+def whole_number(value: Any, most: int = BEYOND - 1) -> int | None:
+    """Return the value if it is a whole number from 0 to ``most``, else None."""
     number = as_number(value)
-    if number is None or not 0 <= number <= _MAX_COUNT or number % 1:
+    if number is None or not 0 <= number <= most or number % 1:
         return None
     return int(number)
 

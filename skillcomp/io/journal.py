@@ -23,7 +23,6 @@ from skillcomp.io.redaction import redact_json
 MANIFEST = "manifest.json"
 BOM = b"\xef\xbb\xbf"  # the byte-order mark that some editors write before UTF-8
 _FORMAT, _VERSION = "skillcomp-store", 1
-_REPAIR = {"table", "line", "n_bytes", "at"}
 # maximum size of a manifest in bytes; it has a few lines for each skill and suite
 _MAX_MANIFEST = 1 << 26
 LOCK = ".writer.lock"
@@ -109,7 +108,7 @@ def _begins_with_object(line: bytes) -> bool:
 
 
 def mend(root: Path, table: str) -> None:
-    """Move a torn last line out of a table, record it in the manifest, and warn.
+    """Move a torn last line out of a table into ``<table>.torn``, and warn.
 
     The caller must hold the lock.
     """
@@ -118,28 +117,22 @@ def mend(root: Path, table: str) -> None:
     if torn:
         with file.open("rb") as stream:
             line = sum(1 for _ in stream)  # number of the last line, which is torn
-        repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
-        # Copy the torn bytes first and cut them off last: after a crash in between, the repair can
-        # be recorded twice, but no bytes are lost.
+        # Copy the torn bytes first and cut them off last: after a crash in between, they can be
+        # copied twice, but no bytes are lost.
         append(file.with_suffix(".torn"), [torn])
-        write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
         with file.open("r+b") as stream:
             stream.truncate(size)
             os.fsync(stream.fileno())
-        warnings.warn(repaired(**repair), StoreWarning, stacklevel=4)
+        message = (
+            f"{file.name}, line {line}: the last line was torn off after {len(torn)} bytes; they "
+            f"were moved to {table}.torn."
+        )
+        warnings.warn(message, StoreWarning, stacklevel=4)
     with file.open("rb") as stream:
         stream.seek(max(stream.seek(0, os.SEEK_END) - 1, 0))
         last = stream.read(1)
     if last not in (b"", b"\n"):
         append(file, [b""])
-
-
-def repaired(table: str, line: int, n_bytes: int, at: str) -> str:
-    """Return the message about a torn line that was repaired."""
-    return (
-        f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
-        f"moved to {table}.torn ({at})."
-    )
 
 
 def has_manifest(root: Path) -> bool:
@@ -176,19 +169,12 @@ def read_manifest(root: Path) -> JsonObject:
         raise StoreError(f"{file}: format version {literal(version)}; {why}")
     manifest = {"skills": {}, "suites": {}, **manifest}
     for key in ("skills", "suites"):
-        if not _is_of_objects(manifest[key], dict):
-            fault = f"is {literal(manifest[key])}; expected an object of objects, one a slug"
+        listed = manifest[key]
+        entries = listed.values() if isinstance(listed, dict) else [listed]
+        if not all(isinstance(entry, dict) for entry in entries):
+            fault = f"is {literal(listed)}; expected an object of objects, one a slug"
             raise StoreError(f"{file}: '{key}' {fault}.")
-    repairs = manifest.get("repairs", [])
-    if not _is_of_objects(repairs, list) or any(set(repair) != _REPAIR for repair in repairs):
-        expected = f"a list of objects with {', '.join(sorted(_REPAIR))}"
-        raise StoreError(f"{file}: 'repairs' is {literal(repairs)}; expected {expected}.")
     return manifest
-
-
-def _is_of_objects(value: Any, kind: type) -> bool:
-    values = value.values() if isinstance(value, dict) else value
-    return isinstance(value, kind) and all(isinstance(entry, dict) for entry in values)
 
 
 def write_manifest(root: Path, **changes: Any) -> None:

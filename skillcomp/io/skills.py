@@ -230,8 +230,8 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
-        kind = kind_in_words(loaded)
-        problems.append(f"line 2: the front matter holds {kind}; expected 'key: value' lines.")
+        found = literal(loaded)
+        problems.append(f"line 2: front matter: found {found}; expected 'key: value' lines.")
         return {}
     return {str(key): value for key, value in loaded.items()}
 
@@ -253,7 +253,7 @@ def _take_concept(metadata: JsonObject, problems: list[str]) -> dict[str, str]:
         block = _flat_concept(metadata)
     expected = block is not None or metadata.get("comprehension_state") == "present"
     if block is not None and not isinstance(block, dict):
-        problems.append(f"concept: {kind_in_words(block)}; expected a block of {names}.")
+        problems.append(f"concept: found {literal(block)}; expected a block of {names}.")
         metadata["concept"], block = block, {}
     concept, others = {}, {}
     for key, value in (block or {}).items():
@@ -262,7 +262,7 @@ def _take_concept(metadata: JsonObject, problems: list[str]) -> dict[str, str]:
             continue
         others[str(key)] = value
         if key in CONCEPT_FIELDS:
-            problems.append(f"concept.{key}: {kind_in_words(value)}; expected text.")
+            problems.append(f"concept.{key}: found {literal(value)}; expected text.")
         else:
             hint = suggest(str(key), CONCEPT_FIELDS)
             problems.append(f"concept.{key}: not one of the seven concept fields ({names}).{hint}")
@@ -289,17 +289,6 @@ def _flat_concept(metadata: JsonObject) -> JsonObject | None:
             fields = {key: name for key, name in _FLAT.items() if isinstance(place.get(key), str)}
             return {name: place.pop(key) for key, name in fields.items()}
     return None
-
-
-def kind_in_words(value: Any) -> str:
-    """Return what parsed YAML or JSON is, such as ``a list``."""
-    names = {
-        **{str: "text", dict: "an object", list: "a list", bool: "a truth value"},
-        **dict.fromkeys((int, float), "a number"),
-    }
-    if value is None or value == "":
-        return "nothing"
-    return names.get(type(value), f"a value of type {type(value).__name__}")
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -47,7 +47,7 @@ __all__ = ["RunStore", "StoreWarning"]
 SOURCE = "source"
 SAVED_FRAMES = "frames"  # Only manifests that `Frames.save` wrote have an entry of this name.
 RECORDED = "recorded answers, nothing was asked anew"  # Pages and tables say so of a replay.
-_OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
+_OWN_NOTES = frozenset({"format", "version", "skills", "suites"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
 # What a user can do if a skill or suite has another text than the recorded one.
@@ -93,7 +93,7 @@ class RunStore:
     -----
     A process that dies while writing can leave a torn last line. Reading leaves it out, warns, and
     lists it in ``problems``; it never changes a file. The next process that writes moves the torn
-    bytes to ``<table>.torn`` and records the repair in the manifest. A broken line anywhere else is
+    bytes to ``<table>.torn``, which ``problems`` lists from then on. A broken line anywhere else is
     an error, because this class cannot cause one.
 
     Examples
@@ -275,7 +275,10 @@ class RunStore:
         problems = [] if journal.has_manifest(self.path) else [f"{journal.MANIFEST} is missing."]
         problems += _manifest_mismatches("skills", manifest["skills"], self.skills)
         problems += _manifest_mismatches("suites", manifest["suites"], self.suites)
-        problems += [journal.repaired(**repair) for repair in manifest.get("repairs", [])]
+        problems += [
+            f"{file.name} holds the bytes of torn lines of {file.stem}.jsonl."
+            for file in sorted(self.path.glob("*.torn"))
+        ]
         problems += self._notices.values()
         problems += change_lines(manifest.get(SAVED_FRAMES, {}).get("problems", []))
         for table, extras in self._extras.items():
@@ -567,8 +570,7 @@ class RunStore:
         Parameters
         ----------
         **notes
-            Name and value; ``format``, ``version``, ``skills``, ``suites`` and ``repairs`` are
-            reserved.
+            Name and value; ``format``, ``version``, ``skills`` and ``suites`` are reserved.
 
         Raises
         ------

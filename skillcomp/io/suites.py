@@ -29,7 +29,6 @@ from skillcomp.io.files import (
     shown,
     strict_json,
 )
-from skillcomp.io.skills import kind_in_words
 from skillcomp.io.task_suites import FILE_NAME, read_tasks
 from skillcomp.io.trigger_suites import (
     FILE,
@@ -205,8 +204,8 @@ def read_suite(
             elif isinstance(content, dict):
                 suite = _Reader(slug or file.stem, skill).suite(content, file)
             else:
-                kind = kind_in_words(content)
-                raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
+                found = literal(content)
+                raise SuiteError(f"{file}: found {found}; expected an object with 'evals'.")
             suite = suite.model_copy(update={"problems": (*problems, *suite.problems)})
     ids = [suite.slug, suite.skill, *(case.case_id for case in suite.cases)]
     require_ids(ids, shown(file), SuiteError)
@@ -261,9 +260,7 @@ class _Reader(SuiteReader):
     def suite(self, content: JsonObject, file: Path) -> Suite:
         rows = content.get("evals")
         if not isinstance(rows, list):
-            why = (
-                f"'evals' is {kind_in_words(rows)}" if "evals" in content else "'evals' is missing"
-            )
+            why = f"'evals' is {literal(rows)}" if "evals" in content else "'evals' is missing"
             raise SuiteError(f"{file}: {why}; expected a list of cases.{suggest('evals', content)}")
         if not rows:
             self.note("evals", "the list is empty.")
@@ -341,7 +338,7 @@ class _Reader(SuiteReader):
             truth_sources=sources,
             expected_reasoning=reasoning,
             contrast_of=contrast,
-            should_trigger=self.trigger(row.get("should_trigger"), place),
+            should_trigger=self.trigger(row, place),
             prompt_kind=kind,
             right_skills=self.texts(row, "right_skills", place) if "right_skills" in row else None,
             extra={**extra, "checks": odd} if odd else extra,
@@ -351,7 +348,7 @@ class _Reader(SuiteReader):
     def object(self, value: Any, place: str) -> JsonObject:
         if isinstance(value, dict):
             return value
-        self.note(place, f"{kind_in_words(value)}; expected an object.")
+        self.note(place, f"found {literal(value)}; expected an object.")
         return {}
 
     def ident(self, value: Any, place: str, index: int) -> str:

@@ -494,8 +494,9 @@ class SuiteReader:
         """Add a problem; `place` is empty for a problem of the whole suite."""
         self.problems.append(f"{place}: {sentence}" if place else sentence)
 
-    def trigger(self, value: Any, place: str, key: str = "should_trigger") -> bool | None:
+    def trigger(self, row: JsonObject, place: str, key: str = "should_trigger") -> bool | None:
         """Return whether the skill should trigger; None if it is unknown, or no truth value."""
+        value = row.get(key)
         if not isinstance(value, bool | None):
             self.note(place, f"{key}: found {literal(value)}; allowed: true, false.")
             return None
@@ -569,7 +570,7 @@ class _Reader(SuiteReader):
             case_id=f"{self.slug}/{ident}",
             prompt=prompt,
             checks=checks,
-            should_trigger=self.trigger(row.get(trigger_key), place, trigger_key),
+            should_trigger=self.trigger(row, place, trigger_key),
             extra=extra,
         )
 
@@ -635,7 +636,7 @@ class _Reader(SuiteReader):
         ident = self.ident(row, ("id",), f"query-{number + 1}")
         place = f"queries[{number}] (id {ident})"
         prompt = self.prompt(row, place, "query")
-        trigger = self.trigger(row.get("should_trigger"), place)
+        trigger = self.trigger(row, place)
         if row.get("should_trigger") is None:
             self.note(place, "should_trigger: missing; allowed: true, false.")
         right = row.get("expected_skill")

@@ -17,7 +17,6 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.words import usual_condition
 from skillcomp.io.files import (
     JsonObject,
-    as_count,
     as_object,
     as_text,
     as_truth,
@@ -31,6 +30,7 @@ from skillcomp.io.files import (
     objects_at,
     read_json,
     text_at,
+    whole_number,
 )
 from skillcomp.io.study_overview import change_lines
 from skillcomp.readers.reader import Problems, Reader, rows_of_attempt
@@ -41,6 +41,7 @@ _RUN = re.compile(r"run[-_](\d+)")
 _ITERATION = re.compile(r"iteration-(\d+)")
 _EVAL = re.compile(r"eval-(.+)")
 _GRADER = "skill-creator"
+_MOST = 10_000  # largest valid count of checks or of attempts
 FILE, TIMING = "grading.json", "timing.json"
 # texts that tools write as evidence if their judge did not answer
 _NO_JUDGE = (
@@ -426,7 +427,7 @@ def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None
     if not attempts:
         done = "time-outs and crashes count as not triggered, so that negatives pass"
         problems.add("counts of triggers", "without the single attempts", done)
-        n_triggers, n_runs = as_count(result["triggers"]), as_count(result["runs"])
+        n_triggers, n_runs = (whole_number(result[key], _MOST) for key in ("triggers", "runs"))
         if result.get("error") or n_triggers is None or not n_runs or n_triggers > n_runs:
             value = f"{literal(result['triggers'])} of {literal(result['runs'])}"
             problems.add("counts of triggers", value, "no counts: missing, not 'not triggered'")
@@ -550,7 +551,7 @@ def _rows_of_run(
 def _counts_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObject]:
     """Yield the counts of a run without expectations."""
     counts = [result.get("passed"), result.get("total")]
-    passed, total = map(as_count, counts)
+    passed, total = (whole_number(count, _MOST) for count in counts)
     if total and passed is not None and passed <= total:
         yield {"n_passed": passed, "n_checks": total}
     else:
