@@ -141,7 +141,7 @@ def schema_problem(content: JsonObject) -> str | None:
     """Return why a JSON object cannot be used as a JSON Schema; None if it can."""
     import jsonschema
 
-    if _names_by_pattern(content):
+    if any(_BY_PATTERN in part for part in _objects_in(content)):
         return _UNSUPPORTED
     try:
         jsonschema.validators.validator_for(content).check_schema(content)
@@ -159,10 +159,6 @@ def schema_problem(content: JsonObject) -> str | None:
     except PatternError as error:
         return str(error)
     return None
-
-
-def _names_by_pattern(content: Any) -> bool:
-    return any(_BY_PATTERN in part for part in _objects_in(content))
 
 
 def _objects_in(content: Any) -> Iterator[JsonObject]:
@@ -192,7 +188,7 @@ def misfit(content: Any, schema: JsonObject, patterns: PatternSearch) -> str | N
     from jsonschema.validators import extend, validator_for
     from referencing import Registry
 
-    if _names_by_pattern(schema):
+    if any(_BY_PATTERN in part for part in _objects_in(schema)):
         raise PatternError(_UNSUPPORTED)
 
     def pattern(_: Any, regexp: str, text: Any, __: Any) -> Iterator[Any]:

@@ -574,7 +574,8 @@ def read_json(path: Path, root: Path | None = None, error: ErrorClass = FrameErr
         state = path.stat()
     except (OSError, ValueError) as cause:
         raise error(f"{path}: there is no JSON file here.") from cause
-    return _parsed_json(path, root, error, state.st_size, state.st_mtime_ns)
+    # mypy takes a class for unhashable
+    return _parsed_json(path, root, error, state.st_size, state.st_mtime_ns)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=2)  # every reader needs the content of a file to recognise its format
