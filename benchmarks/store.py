@@ -44,7 +44,7 @@ def make(folder: Path, n_attempts: int) -> None:
         file = folder / f"suite-{s:02d}.json"
         file.write_bytes(orjson.dumps(_suite_of_cases(file.stem)))
         case_ids += [case.case_id for case in store.add_suite(file).cases]
-    with store.writer(sync=False):
+    with store.writer():
         # append a thousand answers at a time
         for start in range(0, n_attempts, 1_000):
             attempts = list(_attempt_rows(range(start, start + 1_000), case_ids, words, rng))

@@ -42,7 +42,7 @@ def small(tmp_path_factory):
     """A study with one skill of the pilot, its suite, and what grader g2 said."""
     pilot = RunStore(PILOT)
     store = RunStore(tmp_path_factory.mktemp("study") / "small")
-    with store.writer(sync=False):
+    with store.writer():
         store.add_skill(PILOT / "skills" / "type-safety")
         store.add_suite(PILOT / "suites" / "type-safety.json")
         attempts = pilot.table("attempts").to_pylist()

@@ -12,7 +12,7 @@ import pytest
 
 import skillcomp as sc
 from skillcomp.io import RunStore, read_suite
-from skillcomp.io.json_lines import read_table
+from skillcomp.io.json_lines import read_lines
 from skillcomp.lint.lint_path import store_problems
 from skillcomp.live import Contains, Pytest
 from skillcomp.records import CONCEPT_FIELDS
@@ -70,7 +70,7 @@ def test_gold_holds_820_labels_of_two_labellers_and_the_adjudicated_one(pilot):
 
 def test_the_corpora_have_180_passages_in_36_documents_each_about_other_topics():
     corpora = [
-        read_table(DATA / "corpus" / f"{name}.jsonl", "passages").to_pylist()
+        read_lines(DATA / "corpus" / f"{name}.jsonl", "passages")[0].to_pylist()
         for name in ("copies", "copies_second")
     ]
     for passages in corpora:

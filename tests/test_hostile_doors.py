@@ -183,10 +183,9 @@ def test_suites_and_schemas_refuse_a_pattern_that_cannot_be_compiled(plain_memor
     assert "is no regular expression" in suite.problems[0] and not suite.cases[0].extra.get(
         "must_include"
     )
-    for schema in ({"properties": {"a": {"pattern": NESTED}}}, {"patternProperties": {NESTED: {}}}):
-        assert "cannot search for" in (bounded_patterns.schema_problem(schema) or "") or (
-            "took longer" in (bounded_patterns.schema_problem(schema) or "")
-        )
+    schema = {"properties": {"a": {"pattern": NESTED}}}
+    problem = bounded_patterns.schema_problem(schema) or ""
+    assert "cannot search for" in problem or "took longer" in problem
 
 
 def test_a_large_pattern_that_fits_is_searched_for_in_a_process_of_its_own():

@@ -159,14 +159,14 @@ def _full_after(monkeypatch, n, table):
     """Let the disk be full after `n` appends to a table."""
     real, counted = journal.append, []
 
-    def append(path, lines, *, sync):
+    def append(path, lines):
         if path.name.startswith(table):
             counted.append(path)
         full = len(counted) > n
         with monkeypatch.context() as patch:
             if full:
                 patch.setattr("skillcomp.io.journal.os.fsync", _no_space)
-            real(path, lines, sync=True)
+            real(path, lines)
 
     monkeypatch.setattr(journal, "append", append)
 

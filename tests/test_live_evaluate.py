@@ -339,7 +339,7 @@ def test_a_mock_needs_nobody_passes_everything_and_is_never_taken_for_real(
         ([*PIPELINE, "--skill-path", "new"], "--skill-path belongs to --standalone"),
         (["--input", "ranking.json", "--candidate-id", "c9"], "no candidate 'c9'; there: c1, c2"),
         (["--input", "ranking.json", "--candidate-id", "c3"], "content: missing or empty"),
-        (["--input", "new/SKILL.md", "--candidate-id", "c1"], "line 1: not JSON"),
+        (["--input", "new/SKILL.md", "--candidate-id", "c1"], "not JSON ("),
     ],
 )
 def test_what_cannot_be_evaluated_is_told_with_status_2(call, arguments, message):

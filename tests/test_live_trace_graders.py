@@ -137,11 +137,8 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
     "part",
     [
         {"properties": {"c": {"pattern": SLOW}}},
-        {"patternProperties": {SLOW: False}},
-        {"patternProperties": {SLOW: True}, "additionalProperties": False},
         {"propertyNames": {"pattern": SLOW}},
         {"$ref": "#/$defs/x", "$defs": {"x": {"propertyNames": {"pattern": SLOW}}}},
-        {"allOf": [{"$schema": DIALECT, "patternProperties": {SLOW: False}}]},
         {"allOf": [{"$schema": DIALECT, "propertyNames": {"pattern": SLOW}}]},
     ],
 )
@@ -159,14 +156,10 @@ def test_every_pattern_of_a_schema_has_a_time_limit(monkeypatch, part, version):
 @pytest.mark.parametrize(
     ("part", "answer", "passed"),
     [
-        ({"patternProperties": {"^a": {"type": "string"}}}, {"ab": 1}, False),
-        ({"patternProperties": {"^a": {"type": "string"}}}, {"ab": "x", "c": 1}, True),
-        ({"patternProperties": {"^a": True}, "additionalProperties": False}, {"ab": 1}, True),
-        ({"patternProperties": {"^a": True}, "additionalProperties": False}, {"b": 1}, False),
+        ({"patternProperties": {"^a": {"type": "string"}}}, {"ab": "x"}, None),
         ({"properties": {"b": {}}, "additionalProperties": {"type": "null"}}, {"b": 1}, True),
         ({"properties": {"b": {}}, "additionalProperties": {"type": "null"}}, {"c": 1}, False),
         ({"propertyNames": {"pattern": "^a"}}, {"b": 1}, False),
-        ({"patternProperties": {"^a": {}}, "additionalProperties": False}, [1], True),
         ({"$ref": "http://127.0.0.1:9/s.json"}, {}, None),
     ],
 )

@@ -130,21 +130,17 @@ def test_a_broken_file_in_a_tree_is_a_missing_attempt_that_is_reported(tmp_path:
 def test_impossible_numbers_are_missing_verdicts(tmp_path):
     counts = [(5, 4), (-1, 4), (2.5, 4), (3, 10**15), (3, "4"), (None, 4), (1, 0)]
     rows = [counted(*two, case_id=str(at))["runs"][0] for at, two in enumerate(counts)]
-    rates = [
-        {"eval_id": 1, "configuration": "with_skill", "pass_rate": rate} for rate in (-20, 250)
-    ]
     odd = [{"triggers": 5}, {"triggers": "x"}, {"runs": 10**15}, {"should_trigger": "yes"}]
     queries = [triggers(query=str(at), **facts) for at, facts in enumerate(odd)]
-    for content, n, place in (
-        ({"runs": rows}, 7, "total"),
-        *(({"runs": [rate]}, 1, None) for rate in rates),
-        ({"skill_name": "sea", "results": queries}, 12, "triggers"),
+    for content, n in (
+        ({"runs": rows}, 7),
+        ({"skill_name": "sea", "results": queries}, 12),
     ):
         put(tmp_path / f"{n}.json", content)
         made = results(tmp_path / f"{n}.json", **KNOWN)
         assert made.outcomes["passed"].isna().all() and made.verdicts["score"].isna().all()
         assert len(made.attempts) <= n
-        assert place is None or re.search("no usable grading|missing", problems(made))
+        assert re.search("no usable grading|missing", problems(made))
     assert "missing" in problems(made)
 
 

@@ -120,18 +120,18 @@ def test_known_confounds_are_problems_with_a_consequence(tmp_path: Path) -> None
         )
 
 
-def test_a_grader_on_the_tool_skill_gives_triggered_and_old_keys_are_read(tmp_path):
+def test_a_grader_on_the_tool_skill_gives_triggered(tmp_path: Path) -> None:
     tool = {"name": "used", "type": "tool_used", "config": {"tool": "Skill"}}
     graders = [tool, {"name": "never", "type": "tool_used", "config": {"tool": "Skill", "max": 0}}]
-    row = {"name": "used", "passed": True, "weight": 1, "explanation": "", "with_only": True}
+    row = {"name": "used", "passed": True, "weight": 1, "explanation": "", "withOnly": True}
     fact = {"name": "g1", "passed": True, "weight": 1, "explanation": "ok", "scored": True}
-    attempt = {"error": None, "cost_usd": 0.5, "graders": [row, fact], "duration_seconds": 9}
+    attempt = {"error": None, "costUsd": 0.5, "graders": [row, fact], "durationSeconds": 9}
     plain = {**attempt, "graders": [fact]}
     both = {**attempt, "graders": [fact, fact | {"name": "never", "passed": False}]}
     cases = [{"name": "a", "graders": graders, "arms": {"with": [attempt], "without": [plain]}}]
     cases.append({"name": "b", "graders": graders, "arms": {"with": [both], "without": [both]}})
-    content = {"schema_version": 1, "claude_version": "2.1.200", "suite": {}, "cases": cases}
-    file = tmp_path / "old.json"
+    content = {"schemaVersion": 1, "claudeVersion": "2.1.215", "suite": {}, "cases": cases}
+    file = tmp_path / "own.json"
     file.write_text(json.dumps(content))
     frames = read(file)
     attempts = frames.attempts.set_index(["case_id", "condition"])

@@ -191,9 +191,9 @@ def test_counts_give_shares_and_other_counts_are_refused(tmp_path: Path) -> None
     assert delta["estimate"].tolist() == [0.625, 0.5] and made.outcomes["n_checks"].eq(4).all()
     assert "single checks mean nothing" in problems(made)
     assert results(file, skill="tea").cases["skill"].unique().tolist() == ["tea"]
-    evals = [{"name": "a", "with_skill": {"passed": 6, "total": 6}, "baseline": {"passed": 2}}]
-    evals[0]["baseline"]["total"] = 2  # type: ignore[index]
-    other = put(tmp_path / "evals.json", {"evals": evals})
+    counts = {"with_skill": 6, "baseline": 2}
+    unequal = [{"name": "a", "config": a, "passed": n, "total": n} for a, n in counts.items()]
+    other = put(tmp_path / "other.json", {"runs": unequal})
     with pytest.raises(FrameError, match=r"different numbers of checks \(skill: 6; baseline: 2\)"):
         results(other, skill="sea")
 
@@ -222,34 +222,6 @@ def test_counts_of_runs_that_do_not_count_prevent_nothing(tmp_path: Path) -> Non
     for checks in (None, "all", "shared"):
         with pytest.raises(FrameError, match="different numbers of checks"):
             results(arms, skill="sea", checks=checks)
-
-
-def test_variants_with_a_list_of_arms(tmp_path: Path) -> None:
-    configs = [
-        {"name": arm, "results": [{"eval_id": 1, "assertions_passed": n, "assertions_total": 5}]}
-        for arm, n in {"with_skill": 5, "without_skill": 4}.items()
-    ]
-    made = results(put(tmp_path / "a.json", {"skill_name": "sea", "configs": configs}))
-    assert made.outcomes["share_passed"].tolist() == [1, 0.8]
-    evals = [
-        {"name": arm, "evals": [{"name": "page", "assertion_details": grading(p)["expectations"]}]}
-        for arm, p in {"with_skill": True, "without_skill": False}.items()
-    ]
-    made = results(put(tmp_path / "b.json", {"configurations": evals}), skill="sea")
-    assert made.outcomes["passed"].tolist() == [True, False]
-
-
-def test_percentages_next_to_shares_are_refused(tmp_path: Path) -> None:
-    def file(*rates: float) -> Path:
-        arms = zip(("with_skill", "without_skill"), rates, strict=True)
-        runs = [{"eval_id": 1, "configuration": a, "result": {"pass_rate": r}} for a, r in arms]
-        return put(tmp_path / "b.json", {"runs": runs})
-
-    with pytest.raises(FrameError, match=r"percentages \(such as 85\) next to shares"):
-        results(file(85, 0.5), skill="sea")
-    made = results(file(85, 50), skill="sea")
-    assert made.outcomes["score"].tolist() == [0.85, 0.5]
-    assert "divided by 100" in problems(made)
 
 
 def test_a_missing_grading_is_no_zero_and_a_crash_no_fail(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def convert(source: Path, target: Path) -> None:
     if target.exists():
         raise SystemExit(f"{target} is there already; remove it first.")
     store = RunStore(target)
-    with store.writer(sync=False):
+    with store.writer():
         for folder in sorted((source / "skills").glob("*/*")):
             store.add_skill(folder, slug=document(folder.parent.name, folder.name))
         for folder in sorted((source / "suites").iterdir()):

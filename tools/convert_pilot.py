@@ -104,7 +104,7 @@ def convert(source: Path, target: Path) -> None:
     if target.exists():
         raise SystemExit(f"{target} is there already; remove it first.")
     store = RunStore(target)
-    with store.writer(sync=False):
+    with store.writer():
         for folder in sorted((source / "skills").iterdir()):
             store.add_skill(folder)
         for file in sorted((source / "suites").glob("*.json")):

@@ -44,7 +44,7 @@ def convert(target: Path, runs: list[Path]) -> None:
     if target.exists():
         raise SystemExit(f"{target} is there already; remove it first.")
     store, first = RunStore(target), RunStore(runs[0] / "store")
-    with store.writer(sync=False):
+    with store.writer():
         for slug in sorted(first.skills):
             store.add_skill(first.path / "skills" / slug)
         root = runs[0].parents[2]

@@ -62,7 +62,7 @@ def convert(source: Path, target: Path) -> None:
     key = orjson.loads((source / "key.json").read_bytes())
     offered = tuple(orjson.loads((source / "opaque_names.json").read_bytes()))
     store, skill_of = RunStore(target), {}
-    with store.writer(sync=False), TemporaryDirectory() as folder:
+    with store.writer(), TemporaryDirectory() as folder:
         for file in sorted((source / "evals" / "skills").glob("*/prompts.csv")):
             place = Path(folder) / "evals" / "skills" / file.parent.name / file.name
             place.parent.mkdir(parents=True)

@@ -276,7 +276,7 @@ def init(folder: _Folder) -> None:
             if row["attempt_id"] in ids and row["grader"] == _GRADER and row["round"] == 1
         ]
         recorded = sc.RunStore(folder / "recorded")
-        with recorded.writer(sync=False):
+        with recorded.writer():
             recorded.add_skill(folder / "skills" / SLUG)
             recorded.add_suite(folder / "suites" / f"{SLUG}.json")
             recorded.append("attempts", attempts)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import orjson
 import pandas as pd
 import pyarrow as pa
 
@@ -29,8 +28,8 @@ from skillcomp.frames.reference_labels import ADJUDICATED, ITEM, compared_rows, 
 from skillcomp.frames.save_frames import Frames, saved_facts
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.event_streams import read_trace
-from skillcomp.io.files import as_object, read_own
-from skillcomp.io.json_lines import read_table
+from skillcomp.io.files import as_object, read_json
+from skillcomp.io.json_lines import read_lines
 from skillcomp.io.store import SAVED_FRAMES, SOURCE, RunStore, require_store
 from skillcomp.io.trigger_suites import kind_of_prompt
 from skillcomp.ngrams import count_words
@@ -429,11 +428,7 @@ def _with_labellers(gold: pd.DataFrame, file: Path) -> pd.DataFrame:
     """
     if not file.is_file():
         return gold
-    data = read_own(file, what="list of labellers", error=FrameError)
-    try:
-        about = orjson.loads(data)
-    except orjson.JSONDecodeError as cause:
-        raise FrameError(f"{file}: not JSON ({cause}).") from cause
+    about = read_json(file.resolve())
     if not all(isinstance(facts, dict) for facts in (about, *as_object(about).values())):
         raise FrameError(f'{file}: expected an object such as {{"ann": {{"kind": "person"}}}}.')
     for fact in ("kind", "family"):
@@ -708,7 +703,7 @@ def passages(path: str | PathLike[str] | RunStore) -> pd.DataFrame:
         it); then topic and question if the file has them. Empty for a study without passages.
     """
     if not isinstance(path, RunStore):
-        table = read_table(Path(path), "passages")
+        table, _ = read_lines(Path(path), "passages")
         return check(table.to_pandas(types_mapper=_TYPES.get), "passages")
     texts = check(path.table("passages").to_pandas(types_mapper=_TYPES.get), "passages")
     texts = texts[texts["level"].ne(SOURCE)].reset_index(drop=True)

@@ -178,7 +178,7 @@ class Frames:
             place.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=place.parent, prefix=".saving-") as parent:
                 store = RunStore(Path(parent) / "study")
-                with store.writer(sync=False):
+                with store.writer():
                     # store no time of creation, so that equal frames have equal fingerprints
                     store.annotate(created=None, **{SAVED_FRAMES: about})
                     for table, records in rows.items():

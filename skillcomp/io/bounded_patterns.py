@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,9 @@ _SMALL, _MAX_GROUPS = 20_000, 100
 _AT_ONCE = 0.1  # Seconds of processor time for a search in this process.
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBER = re.compile(r"\d+")
+# jsonschema searches for the patterns of this keyword without a time limit
 _BY_PATTERN = "patternProperties"
-_VALUES = ("enum", "const", "default", "examples")  # Keywords of JSON Schema that hold no schemas.
-# jsonschema checks unevaluatedProperties with a pattern search that has no time limit
-_UNSUPPORTED = f"unevaluatedProperties is not supported in a schema with {_BY_PATTERN}"
+_UNSUPPORTED = f"{_BY_PATTERN} is not supported; list the properties"
 # The time limit of `regex` counts processor time and does not cover compiling; only a process of
 # its own can be stopped at any time, and has a limit of memory.
 _CHILD = """
@@ -142,7 +141,7 @@ def schema_problem(content: JsonObject) -> str | None:
     """Return why a JSON object cannot be used as a JSON Schema; None if it can."""
     import jsonschema
 
-    if _names_both(content):
+    if any(_BY_PATTERN in part for part in _objects_in(content)):
         return _UNSUPPORTED
     try:
         jsonschema.validators.validator_for(content).check_schema(content)
@@ -154,32 +153,22 @@ def schema_problem(content: JsonObject) -> str | None:
         return f"{cause!r:.200}"
     patterns = PatternSearch(COMPILE_SECONDS)
     try:
-        for part in _objects_in(content, without=_VALUES):
-            by_pattern = part.get(_BY_PATTERN)
-            for pattern in (
-                part.get("pattern"),
-                *(by_pattern if isinstance(by_pattern, dict) else ()),
-            ):
-                if isinstance(pattern, str):
-                    patterns.occurs(pattern, "")
+        for part in _objects_in(content):
+            if isinstance(part.get("pattern"), str):
+                patterns.occurs(part["pattern"], "")
     except PatternError as error:
         return str(error)
     return None
 
 
-def _names_both(content: Any) -> bool:
-    names = {name for part in _objects_in(content) for name in part}
-    return {"unevaluatedProperties", _BY_PATTERN} <= names
-
-
-def _objects_in(content: Any, without: Collection[str] = ()) -> Iterator[JsonObject]:
-    """Yield the objects in parsed JSON, except those below the keys in `without`."""
+def _objects_in(content: Any) -> Iterator[JsonObject]:
+    """Yield the objects in parsed JSON."""
     waiting = [content]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
             yield part
-            waiting += [value for key, value in part.items() if key not in without]
+            waiting += part.values()
         elif isinstance(part, list):
             waiting += part
 
@@ -195,12 +184,18 @@ def misfit(content: Any, schema: JsonObject, patterns: PatternSearch) -> str | N
     PatternError
         If the time limit ends before a result is known.
     """
+    from jsonschema import ValidationError
     from jsonschema.validators import extend, validator_for
     from referencing import Registry
 
-    if _names_both(schema):
+    if any(_BY_PATTERN in part for part in _objects_in(schema)):
         raise PatternError(_UNSUPPORTED)
-    kind = extend(validator_for(schema), _bounded_keywords(patterns))
+
+    def pattern(_: Any, regexp: str, text: Any, __: Any) -> Iterator[Any]:
+        if isinstance(text, str) and not patterns.occurs(regexp, text):
+            yield ValidationError(f"{text!r} does not match {regexp!r}")
+
+    kind = extend(validator_for(schema), {"pattern": pattern})
 
     def evolve(self: Any, **changes: Any) -> Any:
         # a part of the schema may have its own `$schema`; for such a part, jsonschema would use a
@@ -212,34 +207,3 @@ def misfit(content: Any, schema: JsonObject, patterns: PatternSearch) -> str | N
     kind.evolve = evolve
     error = next(kind(schema, registry=Registry()).iter_errors(content), None)
     return None if error is None else f"{error.json_path}: {error.message:.300}"
-
-
-def _bounded_keywords(patterns: PatternSearch) -> dict[str, Callable[..., Iterator[Any]]]:
-    """Return validators of the JSON Schema keywords that use patterns; all share one time limit."""
-    from jsonschema import ValidationError
-
-    def pattern(_: Any, regexp: str, text: Any, __: Any) -> Iterator[Any]:
-        if isinstance(text, str) and not patterns.occurs(regexp, text):
-            yield ValidationError(f"{text!r} does not match {regexp!r}")
-
-    def pattern_properties(kind: Any, parts: Any, row: Any, __: Any) -> Iterator[Any]:
-        for regexp, part in parts.items() if isinstance(row, dict) else ():
-            for name in row:
-                if patterns.occurs(regexp, name):
-                    yield from kind.descend(row[name], part, path=name, schema_path=regexp)
-
-    def additional_properties(kind: Any, part: Any, row: Any, schema: Any) -> Iterator[Any]:
-        others = schema.get("properties", {}), schema.get(_BY_PATTERN, {})
-        for name in row if isinstance(row, dict) else ():
-            if name in others[0] or any(patterns.occurs(regexp, name) for regexp in others[1]):
-                continue
-            if part is False:
-                yield ValidationError(f"additional properties are not allowed: {name!r}")
-            else:
-                yield from kind.descend(row[name], part, path=name)
-
-    return {
-        "pattern": pattern,
-        _BY_PATTERN: pattern_properties,
-        "additionalProperties": additional_properties,
-    }

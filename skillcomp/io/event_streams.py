@@ -19,6 +19,7 @@ from itertools import pairwise
 from typing import Any, Literal, cast
 
 from skillcomp.io.files import (
+    BEYOND,
     JsonObject,
     as_number,
     as_object,
@@ -26,6 +27,7 @@ from skillcomp.io.files import (
     object_at,
     objects_at,
     whole_content,
+    whole_number,
 )
 from skillcomp.io.shell_commands import is_read_only, shows_skill
 from skillcomp.records import AttemptStatus, Record
@@ -50,7 +52,6 @@ STOPPED: dict[str, AttemptStatus] = {
 ENDED = ("end_turn", "stop_sequence", "stop")
 # Claude Code writes this text instead of an answer that is too long.
 _TOO_LONG = re.compile(r"exceeded the \S+ output token maximum")
-BEYOND = 2**63  # the smallest positive integer that is too large for an int64 column
 
 
 @dataclass(frozen=True)
@@ -169,14 +170,6 @@ class Trace(Outcome):
             return None
         by_name = any(name.split(":")[-1] == slug for name in self.called)
         return by_name or any(shows_skill(text, slug) for text in self.opened)
-
-
-def whole_number(value: Any) -> int | None:
-    """Return a reported count, or None if it is not a whole number from 0 to 2**63 - 1."""
-    number = as_number(value)
-    if number is None or not 0 <= number < BEYOND:
-        return None
-    return int(number) if number == int(number) else None
 
 
 def kind_of(command: Sequence[str]) -> Kind | None:

@@ -9,7 +9,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import filter as matching
 from functools import lru_cache
@@ -41,6 +42,7 @@ YAML_FAILURES = (
 )
 _LONE = re.compile("[\ud800-\udfff]")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+BEYOND = 2**63  # The smallest positive integer that is too large for an int64 column.
 MAX_NUMBER = 100  # Maximum number of characters of a number in YAML.
 MAX_ID = 200  # Maximum size of an id in bytes; a file system allows 255, endings included.
 # Unicode categories of control characters, invisible marks, halves of characters and line ends.
@@ -249,18 +251,25 @@ def entry_problem(entry: Path, folder: Path) -> str | None:
     return None
 
 
-def strict_json(data: bytes) -> Any:
-    """Return the content of JSON; raise ValueError if it is broken or an object repeats a key."""
-    content = orjson.loads(data)
-    json.loads(data, object_pairs_hook=_refuse_repeated_keys)
-    return content
+def strict_json(data: bytes | str, repeated: list[str] | None = None) -> Any:
+    """Return the content of JSON; raise ValueError if it is broken or an object repeats a key.
 
+    A parser would silently keep one value. The list ``repeated``, if given, collects such keys.
+    """
+    # orjson refuses NaN, lone surrogates and deep nesting, which json accepts
+    orjson.loads(data)
 
-def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
-    """Raise ValueError if an object repeats a key; parsers would silently keep one value."""
-    if len(names := {name for name, _ in pairs}) < len(pairs):
-        repeated = next(name for name in names if [n for n, _ in pairs].count(name) > 1)
-        raise ValueError(f"an object has the key {literal(repeated)} twice")
+    def whole_object(pairs: list[tuple[str, Any]]) -> JsonObject:
+        row = dict(pairs)
+        if len(row) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            keys = [name for name, n in counts.items() if n > 1]
+            if repeated is None:
+                raise ValueError(f"an object has the key {literal(keys[0])} twice")
+            repeated.extend(keys)
+        return row
+
+    return json.loads(data, object_pairs_hook=whole_object)
 
 
 def list_of_objects(value: Any) -> list[JsonObject]:
@@ -278,13 +287,10 @@ def as_number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-_MAX_COUNT = 10_000  # largest valid count of checks or of attempts in a results file
-
-
-def as_count(value: Any) -> int | None:
-    """Return the value if it is a whole number from 0 to 10,000, else None."""
+def whole_number(value: Any, most: int = BEYOND - 1) -> int | None:
+    """Return the value if it is a whole number from 0 to ``most``, else None."""
     number = as_number(value)
-    if number is None or not 0 <= number <= _MAX_COUNT or number % 1:
+    if number is None or not 0 <= number <= most or number % 1:
         return None
     return int(number)
 
@@ -321,14 +327,6 @@ def object_at(row: JsonObject, *keys: str) -> JsonObject:
 def objects_at(row: JsonObject, key: str) -> list[JsonObject]:
     """Return the objects of the list at a key; else an empty list."""
     return list_of_objects(row.get(key))
-
-
-def json_or_none(path: Path) -> Any:
-    """Return the content of a JSON file; None if it cannot be read."""
-    try:
-        return orjson.loads(read_own(path, what="JSON file", error=SkillcompError))
-    except (SkillcompError, orjson.JSONDecodeError):
-        return None
 
 
 def replace_file(path: Path, data: bytes, *, is_copy: bool = False) -> None:
@@ -449,7 +447,7 @@ def read_yaml(
         data = read_own(path, what=what, error=error, max_bytes=MAX_YAML)
     if len(data) > MAX_YAML:
         raise error(f"{path}: {len(data):,} bytes; a {what} may have at most {MAX_YAML:,}.")
-    content, node = parse_yaml(decode(data, path, error), path, error, _require_plain)
+    content, node = parse_yaml(decode(data, path, error), path, error)
     if not isinstance(content, dict):
         example = "store: my-study" if what == "study" else "skill_id: my-skill"
         raise error(f"{path}: expected 'key: value' lines, as '{example}'.")
@@ -460,19 +458,16 @@ def parse_yaml(
     text: str,
     path: Path,
     error: ErrorClass,
-    guard: Callable[[yaml.Node | None], None],
     what: str = "not YAML",
+    repeated: list[str] | None = None,
 ) -> tuple[Any, yaml.Node | None]:
     """Return the content of YAML and its root node; every failure raises ``error``.
 
-    ``guard`` gets the root node before any value is made, and raises ValueError to refuse it.
+    A repeated key is a failure, too, unless the list ``repeated`` collects a sentence on each.
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        try:
-            guard(node)
-        except ValueError as cause:
-            raise error(f"{path}: {cause}.") from cause
+        _require_plain(node, repeated)
         return None if node is None else PlainConstructor().construct_document(node), node
     except YAML_FAILURES as cause:
         names = ("problem_mark", "context_mark", "position")
@@ -507,42 +502,38 @@ class PlainConstructor(SafeConstructor):
         raise ConstructorError(None, None, why, node.start_mark)
 
 
-def _require_plain(root: yaml.Node | None) -> None:
-    """Raise if a key occurs twice, or if the text is too long once all aliases are expanded."""
-    n_characters = 0
-    for node in expanded_nodes(root):
-        n_characters += 1 + len(node.value) * isinstance(node, yaml.ScalarNode)
-        if n_characters > MAX_YAML:
-            size = f"more than {MAX_YAML:,} characters"
-            raise ValueError(f"with its aliases written out it has {size}")
-        for key, word, first in repeated_keys(node):
-            why = f"'{word}' is given twice; first in line {first}"
-            raise ConstructorError(None, None, why, key.start_mark)
+def _require_plain(root: yaml.Node | None, repeated: list[str] | None) -> None:
+    """Raise ConstructorError if YAML has lone surrogates, a key twice, or aliases that expand it.
 
-
-def expanded_nodes(root: yaml.Node | None) -> Iterator[yaml.Node]:
-    """Yield all nodes below a root, those behind an alias at each use of the alias.
-
-    A node that contains itself is yielded without end.
+    The check runs before any value is made. Every use of an alias or merge key counts.
     """
+    n_characters = 0
     waiting = [] if root is None else [root]
     while waiting:
         node = waiting.pop()
-        yield node
-        if isinstance(node, yaml.MappingNode):
-            waiting += [part for pair in node.value for part in pair]
+        why, lines, mark = "", dict[str, int](), node.start_mark
+        n_characters += 1
+        if isinstance(node, yaml.ScalarNode):
+            n_characters += len(node.value)
+            if _LONE.search(node.value):
+                why = "half of a surrogate pair, which is no character"
         elif isinstance(node, yaml.SequenceNode):
             waiting += node.value
-
-
-def repeated_keys(node: yaml.Node | None) -> Iterator[tuple[yaml.Node, str, int]]:
-    """Yield each repeated key of a mapping, its text, and the line at which it stood before."""
-    lines: dict[str, int] = {}
-    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-        word = str(key.value)
-        if word in lines:
-            yield key, word, lines[word]
-        lines[word] = key.start_mark.line + 1
+        else:
+            for key, value in node.value:
+                waiting += [key, value]
+                word, line = str(key.value), key.start_mark.line + 1
+                if word in lines and repeated is not None:
+                    before = f"stands already in line {lines[word]}; the later one counts"
+                    repeated.append(f"line {line}: the key '{word}' {before}.")
+                elif word in lines:
+                    why = f"'{word}' is given twice; first in line {lines[word]}"
+                    mark = key.start_mark
+                lines[word] = line
+        if n_characters > MAX_YAML:
+            why = f"with its aliases written out it has more than {MAX_YAML:,} characters"
+        if why:
+            raise ConstructorError(None, None, why, mark)
 
 
 def line_of(node: yaml.Node | None, place: Sequence[Any]) -> int:
@@ -571,8 +562,8 @@ def sentence_at(node: yaml.Node | None, place: Sequence[Any], sentence: str) -> 
 MAX_BYTES = 200_000_000  # Maximum size of a results file in bytes.
 
 
-def read_json(path: Path, root: Path | None = None) -> Any:
-    """Return the content of a JSON file; raise FrameError if it is not JSON or above 200 MB.
+def read_json(path: Path, root: Path | None = None, error: ErrorClass = FrameError) -> Any:
+    """Return the content of a JSON file; raise ``error`` if it is not JSON or above 200 MB.
 
     JSON Lines (a file .jsonl) are read as the list of their contents. A link that leads out of
     ``root`` (default: the folder of the file) is refused. The content is shared between calls: do
@@ -582,14 +573,15 @@ def read_json(path: Path, root: Path | None = None) -> Any:
     try:
         state = path.stat()
     except (OSError, ValueError) as cause:
-        raise FrameError(f"{path}: there is no file of results here.") from cause
-    return _parsed_json(path, root, state.st_size, state.st_mtime_ns)
+        raise error(f"{path}: there is no JSON file here.") from cause
+    # mypy takes a class for unhashable
+    return _parsed_json(path, root, error, state.st_size, state.st_mtime_ns)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=2)  # every reader needs the content of a file to recognise its format
-def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
-    what = "file of results"
-    data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=FrameError)
+def _parsed_json(path: Path, root: Path, error: ErrorClass, size: int, changed: int) -> Any:
+    what = "JSON file"
+    data = read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=error)
     data = data.removeprefix(b"\xef\xbb\xbf")
     has_lines = path.suffix == ".jsonl"
     contents = []
@@ -600,7 +592,7 @@ def _parsed_json(path: Path, root: Path, size: int, changed: int) -> Any:
             contents.append(strict_json(text))
         except (ValueError, RecursionError) as cause:
             place = f"{path}, line {number}" if has_lines else path
-            raise FrameError(f"{place}: not JSON ({cause}).") from cause
+            raise error(f"{place}: not JSON ({cause}).") from cause
     return contents if has_lines else contents[0]
 
 

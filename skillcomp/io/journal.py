@@ -17,13 +17,12 @@ import orjson
 from filelock import FileLock, Timeout
 
 from skillcomp.errors import StoreError, literal
-from skillcomp.io.files import JsonObject, json_or_none, read_bytes, replace_file, write_json
+from skillcomp.io.files import JsonObject, json_content, read_bytes, replace_file, write_json
 from skillcomp.io.redaction import redact_json
 
 MANIFEST = "manifest.json"
 BOM = b"\xef\xbb\xbf"  # the byte-order mark that some editors write before UTF-8
 _FORMAT, _VERSION = "skillcomp-store", 1
-_REPAIR = {"table", "line", "n_bytes", "at"}
 # maximum size of a manifest in bytes; it has a few lines for each skill and suite
 _MAX_MANIFEST = 1 << 26
 LOCK = ".writer.lock"
@@ -37,8 +36,8 @@ class StoreWarning(UserWarning):
     """Warning that a torn line in a store was moved aside or left out."""
 
 
-def append(path: Path, lines: Sequence[bytes], *, sync: bool) -> None:
-    """Append lines to a file; if writing fails, remove the part that was written."""
+def append(path: Path, lines: Sequence[bytes]) -> None:
+    """Append lines to a file on the disk; if writing fails, remove the part that was written."""
     payload = b"".join(line + b"\n" for line in lines)
     try:
         opened = path.open("ab", buffering=0)
@@ -50,8 +49,7 @@ def append(path: Path, lines: Sequence[bytes], *, sync: bool) -> None:
             written = 0
             while written < len(payload):
                 written += stream.write(payload[written:]) or 0
-            if sync:
-                os.fsync(stream.fileno())
+            os.fsync(stream.fileno())
         except OSError as cause:
             stream.truncate(before)
             raise StoreError(
@@ -110,7 +108,7 @@ def _begins_with_object(line: bytes) -> bool:
 
 
 def mend(root: Path, table: str) -> None:
-    """Move a torn last line out of a table, record it in the manifest, and warn.
+    """Move a torn last line out of a table into ``<table>.torn``, and warn.
 
     The caller must hold the lock.
     """
@@ -119,28 +117,22 @@ def mend(root: Path, table: str) -> None:
     if torn:
         with file.open("rb") as stream:
             line = sum(1 for _ in stream)  # number of the last line, which is torn
-        repair: Any = {"table": table, "line": line, "n_bytes": len(torn), "at": time_now()}
-        # Copy the torn bytes first and cut them off last: after a crash in between, the repair can
-        # be recorded twice, but no bytes are lost.
-        append(file.with_suffix(".torn"), [torn], sync=True)
-        write_manifest(root, repairs=[*read_manifest(root).get("repairs", []), repair])
+        # Copy the torn bytes first and cut them off last: after a crash in between, they can be
+        # copied twice, but no bytes are lost.
+        append(file.with_suffix(".torn"), [torn])
         with file.open("r+b") as stream:
             stream.truncate(size)
             os.fsync(stream.fileno())
-        warnings.warn(repaired(**repair), StoreWarning, stacklevel=4)
+        message = (
+            f"{file.name}, line {line}: the last line was torn off after {len(torn)} bytes; they "
+            f"were moved to {table}.torn."
+        )
+        warnings.warn(message, StoreWarning, stacklevel=4)
     with file.open("rb") as stream:
         stream.seek(max(stream.seek(0, os.SEEK_END) - 1, 0))
         last = stream.read(1)
     if last not in (b"", b"\n"):
-        append(file, [b""], sync=True)
-
-
-def repaired(table: str, line: int, n_bytes: int, at: str) -> str:
-    """Return the message about a torn line that was repaired."""
-    return (
-        f"{table}.jsonl, line {line}: the last line was torn off after {n_bytes} bytes; they were "
-        f"moved to {table}.torn ({at})."
-    )
+        append(file, [b""])
 
 
 def has_manifest(root: Path) -> bool:
@@ -177,19 +169,12 @@ def read_manifest(root: Path) -> JsonObject:
         raise StoreError(f"{file}: format version {literal(version)}; {why}")
     manifest = {"skills": {}, "suites": {}, **manifest}
     for key in ("skills", "suites"):
-        if not _is_of_objects(manifest[key], dict):
-            fault = f"is {literal(manifest[key])}; expected an object of objects, one a slug"
+        listed = manifest[key]
+        entries = listed.values() if isinstance(listed, dict) else [listed]
+        if not all(isinstance(entry, dict) for entry in entries):
+            fault = f"is {literal(listed)}; expected an object of objects, one a slug"
             raise StoreError(f"{file}: '{key}' {fault}.")
-    repairs = manifest.get("repairs", [])
-    if not _is_of_objects(repairs, list) or any(set(repair) != _REPAIR for repair in repairs):
-        expected = f"a list of objects with {', '.join(sorted(_REPAIR))}"
-        raise StoreError(f"{file}: 'repairs' is {literal(repairs)}; expected {expected}.")
     return manifest
-
-
-def _is_of_objects(value: Any, kind: type) -> bool:
-    values = value.values() if isinstance(value, dict) else value
-    return isinstance(value, kind) and all(isinstance(entry, dict) for entry in values)
 
 
 def write_manifest(root: Path, **changes: Any) -> None:
@@ -207,17 +192,18 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=PATIENCE)
     except Timeout as cause:
-        raise StoreError(f"{folder} is being written by {_holder_text(folder)}; {_WAIT}") from cause
+        who = active_writer(folder) or "another process that has not said who it is"
+        raise StoreError(f"{folder} is being written by {who}; {_WAIT}") from cause
     except OSError as cause:
         raise StoreError(f"{folder}: cannot be written ({cause.strerror or cause}).") from cause
-    who = folder / WHO
+    place = folder / WHO
     try:
         writer = {"pid": os.getpid(), "host": socket.gethostname(), "since": time_now()}
         command = " ".join([*(Path(argument).name for argument in sys.argv[:1]), *sys.argv[1:]])
-        replace_file(who, redact_json(orjson.dumps({**writer, "command": command})))
+        replace_file(place, redact_json(orjson.dumps({**writer, "command": command})))
         yield
     finally:
-        who.unlink(missing_ok=True)
+        place.unlink(missing_ok=True)
         lock.release()
 
 
@@ -231,9 +217,11 @@ def time_now() -> str:
 
 def active_writer(folder: Path) -> str | None:
     """Return a description of the active writer from `.writer.json`, or None if there is none."""
-    who = json_or_none(folder / WHO)
+    who = json_content(folder / WHO)
     try:
-        message = f"process {who['pid']} on {who['host']} since {who['since']}"
+        command = str(who["command"])[:200] or "interactive"
+        since = f"{who['host']} since {who['since']}"
+        message = f"process {who['pid']} on {since} (command: {command})"
         if who["host"] == socket.gethostname():
             os.kill(who["pid"], 0)
     except PermissionError:
@@ -241,14 +229,3 @@ def active_writer(folder: Path) -> str | None:
     except (OSError, KeyError, TypeError, OverflowError):
         return None
     return message
-
-
-def _holder_text(folder: Path) -> str:
-    who = json_or_none(folder / WHO)
-    try:
-        return (
-            f"process {who['pid']} on {who['host']} since {who['since']} "
-            f"(command: {str(who['command'])[:200] or 'interactive'})"
-        )
-    except (KeyError, TypeError):
-        return "another process that has not said who it is"

@@ -74,22 +74,30 @@ def _arrow_type(annotation: Any) -> pa.DataType:
     return _TYPES[annotation] if annotation in _TYPES else _arrow_type(options[0])
 
 
-def read_table(path: Path, name: str) -> pa.Table:
-    """Read a JSON Lines file into a table with the columns of its record.
+def read_lines(
+    path: Path, name: str, size: int | None = None, *, defaults: bool = True
+) -> tuple[pa.Table, Counter[str]]:
+    """Read a JSON Lines file into a table; also return a count of each unknown key.
 
     Parameters
     ----------
     path : path
-        The file; an empty one gives an empty table.
+        The file.
     name : str
         The kind of record: ``"attempts"``, ``"verdicts"``, ``"gold"``, ``"pairwise"`` or
         ``"passages"``. Tables of other names get inferred types.
+    size : int, optional
+        Number of bytes to read, so that a line that another process is still writing is left out.
+        Default: the whole file. A last line without a line feed is read if it is a JSON object.
+    defaults : bool, default True
+        Whether a missing key gets the default of the record's field. With False, it is null.
 
     Returns
     -------
     pyarrow.Table
-        One row per line with the columns of ``schema(name)``. A missing key gets
-        the default of the record's field, or null without a default. Unknown keys are left out.
+        One row per line with the columns of ``schema(name)``. Unknown keys are left out.
+    Counter of str
+        In how many lines each unknown key is; known only if there are any.
 
     Raises
     ------
@@ -97,26 +105,10 @@ def read_table(path: Path, name: str) -> pa.Table:
         If there is no such file, a line is not a JSON object, or a value does not fit its column;
         the message names file and line.
     """
-    if not os.path.exists(path):
-        raise StoreError(f"{path}: there is no file of {name} here.")
-    open_file(path, what=f"file of {name}", error=StoreError).close()
-    return read_lines(path, name)[0]
-
-
-def read_lines(
-    path: Path, name: str, size: int | None = None, *, defaults: bool = True
-) -> tuple[pa.Table, Counter[str]]:
-    """Read the first ``size`` bytes of a file; return the table and a count of each unknown key.
-
-    A last line without a line feed is read if it is a JSON object. Callers pass ``size`` to leave
-    out a line that another process is still writing. With ``defaults=False``, a missing key is
-    null.
-    """
     has_record = name in RECORDS
-    try:
-        size = path.stat().st_size if size is None else size
-    except FileNotFoundError:
-        size = 0
+    if size is None:
+        with open_file(path, what=f"file of {name}", error=StoreError) as stream:
+            size = os.fstat(stream.fileno()).st_size
     empty = schema(name).empty_table() if has_record else pa.table({})
     if size == 0:
         return empty, Counter()

@@ -20,10 +20,8 @@ from os.path import isdir
 from pathlib import Path
 from typing import Any
 
-import yaml
 from frontmatter.default_handlers import YAMLHandler
 from markdown_it import MarkdownIt
-from yaml.constructor import ConstructorError
 
 from skillcomp.errors import SkillcompError, SkillError, literal, problem_list, suggest
 from skillcomp.io.files import (
@@ -35,13 +33,11 @@ from skillcomp.io.files import (
     decode,
     digest,
     entry_problem,
-    expanded_nodes,
-    json_or_none,
+    json_content,
     object_at,
     parse_yaml,
     read_bytes,
     read_own,
-    repeated_keys,
     shown,
 )
 from skillcomp.io.task_suites import FIXTURES, REFERENCES, is_task_suite
@@ -51,7 +47,6 @@ MAX_BYTES = 1 << 20  # 1 MiB is far more than the context window of a model hold
 # Maximum number of characters of front matter; parsing 1 MiB of YAML takes seconds.
 MAX_FRONT = 1 << 17
 _BROKEN = "the front matter is not YAML"
-MAX_NODES = 20_000  # maximum number of values in the front matter after aliases are expanded
 FILE_NAME = "SKILL.md"
 
 # The default pattern of python-frontmatter also removes blank lines after `---`, so line numbers
@@ -228,35 +223,17 @@ def _load_front_matter(front: str, file: Path, problems: list[str]) -> JsonObjec
     if len(front) > MAX_FRONT:
         size = f"{len(front):,} characters of front matter"
         raise SkillError(f"{file}: {size}; allowed: at most {MAX_FRONT:,}.")
+    repeated: list[str] = []
     # the parsed text begins with the line feed after line 1 of the file
-    guard = partial(_guard_nodes, problems=problems)
-    loaded, _ = parse_yaml(front, file, SkillError, guard, _BROKEN)
+    loaded, _ = parse_yaml(front, file, SkillError, _BROKEN, repeated)
+    problems += dict.fromkeys(repeated)
     if loaded is None:
         return {}
     if not isinstance(loaded, dict):
-        kind = kind_in_words(loaded)
-        problems.append(f"line 2: the front matter holds {kind}; expected 'key: value' lines.")
+        found = literal(loaded)
+        problems.append(f"line 2: front matter: found {found}; expected 'key: value' lines.")
         return {}
     return {str(key): value for key, value in loaded.items()}
-
-
-def _guard_nodes(root: yaml.Node | None, problems: list[str]) -> None:
-    """Raise an error if the front matter has too many values once aliases are expanded.
-
-    The check runs before the YAML is loaded. Every use of an alias or merge key counts. Lone
-    surrogates are rejected, too. Repeated keys are problems.
-    """
-    for count, node in enumerate(expanded_nodes(root), start=1):
-        if count > MAX_NODES:
-            raise ValueError(f"more than {MAX_NODES:,} values once aliases are followed")
-        if isinstance(node, yaml.ScalarNode) and re.search(r"[\ud800-\udfff]", node.value):
-            why = "half of a surrogate pair, which is no character"
-            raise ConstructorError(None, None, why, node.start_mark)
-    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
-    for node in (root, *(value for key, value in pairs if key.value == "concept")):
-        for key, word, first in repeated_keys(node):
-            before = f"stands already in line {first}; the later one counts"
-            problems.append(f"line {key.start_mark.line + 1}: the key '{word}' {before}.")
 
 
 def _text_field(value: Any, key: str, problems: list[str]) -> str:
@@ -276,7 +253,7 @@ def _take_concept(metadata: JsonObject, problems: list[str]) -> dict[str, str]:
         block = _flat_concept(metadata)
     expected = block is not None or metadata.get("comprehension_state") == "present"
     if block is not None and not isinstance(block, dict):
-        problems.append(f"concept: {kind_in_words(block)}; expected a block of {names}.")
+        problems.append(f"concept: found {literal(block)}; expected a block of {names}.")
         metadata["concept"], block = block, {}
     concept, others = {}, {}
     for key, value in (block or {}).items():
@@ -285,7 +262,7 @@ def _take_concept(metadata: JsonObject, problems: list[str]) -> dict[str, str]:
             continue
         others[str(key)] = value
         if key in CONCEPT_FIELDS:
-            problems.append(f"concept.{key}: {kind_in_words(value)}; expected text.")
+            problems.append(f"concept.{key}: found {literal(value)}; expected text.")
         else:
             hint = suggest(str(key), CONCEPT_FIELDS)
             problems.append(f"concept.{key}: not one of the seven concept fields ({names}).{hint}")
@@ -312,17 +289,6 @@ def _flat_concept(metadata: JsonObject) -> JsonObject | None:
             fields = {key: name for key, name in _FLAT.items() if isinstance(place.get(key), str)}
             return {name: place.pop(key) for key, name in fields.items()}
     return None
-
-
-def kind_in_words(value: Any) -> str:
-    """Return what parsed YAML or JSON is, such as ``a list``."""
-    names = {
-        **{str: "text", dict: "an object", list: "a list", bool: "a truth value"},
-        **dict.fromkeys((int, float), "a number"),
-    }
-    if value is None or value == "":
-        return "nothing"
-    return names.get(type(value), f"a value of type {type(value).__name__}")
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -352,7 +318,7 @@ def skill_files(folder: Path) -> Iterator[tuple[str, Path]]:
                 continue
             if problem := entry_problem(file, folder):
                 raise SkillError(f"{folder}: {problem}; no file of the skill's own folder.")
-            content = json_or_none(file) if file.suffix == ".json" else None
+            content = json_content(file, folder) if file.suffix == ".json" else None
             if is_task_suite(file) or any(key in as_object(content) for key in _SUITE_KEYS):
                 continue
             n_files, n_bytes = n_files + 1, n_bytes + file.stat().st_size

@@ -47,7 +47,7 @@ __all__ = ["RunStore", "StoreWarning"]
 SOURCE = "source"
 SAVED_FRAMES = "frames"  # Only manifests that `Frames.save` wrote have an entry of this name.
 RECORDED = "recorded answers, nothing was asked anew"  # Pages and tables say so of a replay.
-_OWN_NOTES = frozenset({"format", "version", "skills", "suites", "repairs"})
+_OWN_NOTES = frozenset({"format", "version", "skills", "suites"})
 _TABLE = re.compile("[a-z_][a-z0-9_]{0,99}")
 _SKILL_FILES = (f"skills/*/{FILE_NAME}",)
 # What a user can do if a skill or suite has another text than the recorded one.
@@ -93,7 +93,7 @@ class RunStore:
     -----
     A process that dies while writing can leave a torn last line. Reading leaves it out, warns, and
     lists it in ``problems``; it never changes a file. The next process that writes moves the torn
-    bytes to ``<table>.torn`` and records the repair in the manifest. A broken line anywhere else is
+    bytes to ``<table>.torn``, which ``problems`` lists from then on. A broken line anywhere else is
     an error, because this class cannot cause one.
 
     Examples
@@ -119,13 +119,10 @@ class RunStore:
         self._mutex = threading.RLock()
         self._n_writers = 0  # number of `writer` blocks that are open in any thread of this process
         self._lock_stack = ExitStack()
-        self._sync = True
         self._tables: dict[str, tuple[tuple[int, int], pa.Table]] = {}
         self._extras: dict[str, Counter[str]] = {}
         self._notices: dict[str, str] = {}
         self._warned: set[str] = set()  # Tables for which a warning about a torn line was given.
-        # For each file: size in bytes, modification time in ns, and sha256.
-        self._hashes: dict[Path, tuple[int, int, str]] = {}
         journal.read_manifest(self.path)  # raise now if the manifest is broken or of a newer format
         for table in self.tables:
             self._settled_size(table)
@@ -278,7 +275,10 @@ class RunStore:
         problems = [] if journal.has_manifest(self.path) else [f"{journal.MANIFEST} is missing."]
         problems += _manifest_mismatches("skills", manifest["skills"], self.skills)
         problems += _manifest_mismatches("suites", manifest["suites"], self.suites)
-        problems += [journal.repaired(**repair) for repair in manifest.get("repairs", [])]
+        problems += [
+            f"{file.name} holds the bytes of torn lines of {file.stem}.jsonl."
+            for file in sorted(self.path.glob("*.torn"))
+        ]
         problems += self._notices.values()
         problems += change_lines(manifest.get(SAVED_FRAMES, {}).get("problems", []))
         for table, extras in self._extras.items():
@@ -293,32 +293,21 @@ class RunStore:
     @property
     def fingerprint(self) -> str:
         """One sha256 over manifest, skills, suites and tables; it is the same for equal studies."""
-        whole, hashes = sha256(), self._hashes
+        whole = sha256()
         patterns = (journal.MANIFEST, *_SKILL_FILES, *_SUITE_FILES, "*.jsonl")
         files = [file for pattern in patterns for file in self.path.glob(pattern)]
         for place, file in sorted((f.relative_to(self.path).as_posix(), f) for f in files):
-            state = file.stat()
-            # hash a file again only if its size or modification time has changed
-            if hashes.get(file, (None, None))[:2] != (state.st_size, state.st_mtime_ns):
-                with file.open("rb") as stream:
-                    hashed = file_digest(stream, "sha256").hexdigest()
-                hashes[file] = (state.st_size, state.st_mtime_ns, hashed)
-            whole.update(f"{place}\n{hashes[file][2]}\n".encode())
+            with file.open("rb") as stream:
+                hashed = file_digest(stream, "sha256").hexdigest()
+            whole.update(f"{place}\n{hashed}\n".encode())
         return whole.hexdigest()
 
     @contextmanager
-    def writer(self, *, sync: bool = True) -> Iterator[RunStore]:
+    def writer(self) -> Iterator[RunStore]:
         """Lock the store for writing until the block ends.
 
         Without this block, each :meth:`append` takes and releases the lock on its own. The block
         holds the lock for the whole of a long study.
-
-        Parameters
-        ----------
-        sync : bool, default True
-            Whether :meth:`append` returns only when its records are on the disk. With False, the
-            operating system decides when to write until the block ends: faster for many small
-            appends, but a power cut may lose the last of them.
 
         Yields
         ------
@@ -341,7 +330,6 @@ class RunStore:
                     for table in self.tables:
                         journal.mend(self.path, table)
                     self._lock_stack = stack.pop_all()
-                self._sync = sync
             self._n_writers += 1
         try:
             yield self
@@ -349,12 +337,10 @@ class RunStore:
             with self._mutex:
                 self._n_writers -= 1
                 if not self._n_writers:
-                    with self._lock_stack:
-                        for table in self.tables if not self._sync else ():
-                            journal.append(self._table_file(table), [], sync=True)
+                    self._lock_stack.close()
 
     def append(self, table: str, records: Iterable[BaseModel | Mapping[str, Any]]) -> int:
-        """Add records to a table; they are on the disk when this returns (but see :meth:`writer`).
+        """Add records to a table; they are on the disk when this returns.
 
         Parameters
         ----------
@@ -381,7 +367,7 @@ class RunStore:
         lines = [as_line(record, table, i) for i, record in enumerate(records)]
         if lines:
             with self.writer(), self._mutex:
-                journal.append(file, redact_lines(lines), sync=self._sync)
+                journal.append(file, redact_lines(lines))
         return len(lines)
 
     def add_skill(self, path: str | PathLike[str], *, slug: str | None = None) -> Skill:
@@ -538,7 +524,7 @@ class RunStore:
                             "Nothing was dropped; a study without this suite needs another store."
                         )
                 if parts[True]:
-                    journal.append(file.with_suffix(".dropped"), parts[True], sync=True)
+                    journal.append(file.with_suffix(".dropped"), parts[True])
                     replace_file(file, b"\n".join([*parts[False], b""]), is_copy=True)
             for file, place in _files_inside(self.path, _SUITE_FILES):
                 if place == suites[slug].get("path"):
@@ -584,8 +570,7 @@ class RunStore:
         Parameters
         ----------
         **notes
-            Name and value; ``format``, ``version``, ``skills``, ``suites`` and ``repairs`` are
-            reserved.
+            Name and value; ``format``, ``version``, ``skills`` and ``suites`` are reserved.
 
         Raises
         ------

@@ -8,17 +8,13 @@ other published files, its problem says so.
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
 from typing import Any, get_args
 
-import frontmatter
 import orjson
-import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
@@ -31,8 +27,8 @@ from skillcomp.io.files import (
     read_bytes,
     require_ids,
     shown,
+    strict_json,
 )
-from skillcomp.io.skills import kind_in_words
 from skillcomp.io.task_suites import FILE_NAME, read_tasks
 from skillcomp.io.trigger_suites import (
     FILE,
@@ -63,7 +59,6 @@ PLUGIN_EVAL = (
     "sc.read_results. A suite of skillcomp is an evals.json, a prompts.csv or a task_suite.yaml."
 )
 _PLUGIN_FILES = ("prompt.md", "case.yaml")
-_PLUGIN_KEY = "claude_plugin_eval"  # JSON with this key holds the cases in an old store
 MAX_BYTES = 1 << 24  # 16 MiB, enough for thousands of cases
 
 # the words that the comprehension report allows, by field
@@ -204,15 +199,13 @@ def read_suite(
         else:
             problems: list[str] = []
             content = _load_json(text, file, problems)
-            if isinstance(content, dict) and _PLUGIN_KEY in content:
-                suite = _recorded_plugin_cases(content, slug or file.stem, skill)
-            elif (is_set := is_trigger_set(content)) or is_evals(content):
+            if (is_set := is_trigger_set(content)) or is_evals(content):
                 suite = read_listed(content, file, slug, skill, is_set=is_set)
             elif isinstance(content, dict):
                 suite = _Reader(slug or file.stem, skill).suite(content, file)
             else:
-                kind = kind_in_words(content)
-                raise SuiteError(f"{file}: the JSON holds {kind}; expected an object with 'evals'.")
+                found = literal(content)
+                raise SuiteError(f"{file}: found {found}; expected an object with 'evals'.")
             suite = suite.model_copy(update={"problems": (*problems, *suite.problems)})
     ids = [suite.slug, suite.skill, *(case.case_id for case in suite.cases)]
     require_ids(ids, shown(file), SuiteError)
@@ -245,42 +238,15 @@ def holds_suite(folder: Path) -> bool:
     return any((folder / name).is_file() for name in _IN_FOLDER)
 
 
-def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) -> Suite:
-    """Return the cases of ``claude plugin eval`` that an old store holds.
-
-    The prompts and the names of the checks are read, so that recorded verdicts find their cases.
-    """
-    cases = []
-    for name, files in content[_PLUGIN_KEY].items():
-        case = yaml.safe_load(files.get("case.yaml", "")) or {}
-        prompt = frontmatter.loads(files.get("prompt.md", ""))
-        named = {**case, **prompt.metadata}
-        listed = [str(grader.get("name")) for grader in case.get("graders") or []]
-        stems = [Path(file).stem for file in files if file.startswith("graders/")]
-        rule = {"type": "claude plugin eval"}
-        checks = [Check(check_id=each, rule=rule) for each in dict.fromkeys([*listed, *stems])]
-        text = prompt.content or str(case.get("prompt", ""))
-        ident = named.get("name") or name.rpartition("/")[2]
-        cases.append(Case(case_id=f"{slug}/{ident}", prompt=text.strip(), checks=tuple(checks)))
-    skill = skill or str(content.get("plugin") or slug)
-    return Suite(slug=slug, skill=skill, kind="plugin-eval", cases=tuple(cases))
-
-
 def _load_json(text: str, file: Path, problems: list[str]) -> Any:
+    repeated: list[str] = []
     try:
-        # orjson refuses NaN, lone surrogates and deep nesting, which json accepts
-        orjson.loads(text)
+        content = strict_json(text, repeated)
     except orjson.JSONDecodeError as cause:
         place = f"{file}, line {cause.lineno}, column {cause.colno}"
         raise SuiteError(f"{place}: not JSON ({cause.msg}).") from cause
-
-    def pairs(items: list[tuple[str, Any]]) -> JsonObject:
-        for key, n in Counter(key for key, _ in items).items():
-            if n > 1:
-                problems.append(f"the key '{key}' stands {n} times in one object; the last counts.")
-        return dict(items)
-
-    return json.loads(text, object_pairs_hook=pairs)
+    problems += [f"the key '{key}' is repeated in one object; the last counts." for key in repeated]
+    return content
 
 
 class _Reader(SuiteReader):
@@ -294,9 +260,7 @@ class _Reader(SuiteReader):
     def suite(self, content: JsonObject, file: Path) -> Suite:
         rows = content.get("evals")
         if not isinstance(rows, list):
-            why = (
-                f"'evals' is {kind_in_words(rows)}" if "evals" in content else "'evals' is missing"
-            )
+            why = f"'evals' is {literal(rows)}" if "evals" in content else "'evals' is missing"
             raise SuiteError(f"{file}: {why}; expected a list of cases.{suggest('evals', content)}")
         if not rows:
             self.note("evals", "the list is empty.")
@@ -337,7 +301,7 @@ class _Reader(SuiteReader):
             subject=self.text(content, "subject", ""),
             adjacent_concepts=self.texts(content, "adjacent_concepts", ""),
             grounding_note=self.text(content, "grounding_note", ""),
-            extra=self.extra(content, (*_SUITE_KEYS, "evals"), "", _OURS),
+            extra=self.others(content, (*_SUITE_KEYS, "evals"), "", _OURS),
             problems=tuple(self.problems),
         )
 
@@ -347,16 +311,14 @@ class _Reader(SuiteReader):
         place = f"{place} (id {ident})"
         if missing := [key for key in _EXPECTED if key not in row]:
             self.note(place, f"missing {', '.join(missing)}.")
-        prompt = self.text(row, "prompt", place)
-        if not (prompt or "").strip():
-            self.note(place, "prompt: missing or empty; there is nothing to ask.")
+        prompt = self.prompt(row, place)
         words: JsonObject = {key: self.word(row, key, place) for key in VOCABULARY}
         dimension, field = words["comprehension_dimension"], words["concept_field"]
         right = dict(zip(DIMENSIONS, CONCEPT_FIELDS, strict=False)).get(dimension or "", field)
         if field in CONCEPT_FIELDS and field != right:
             self.note(place, f"concept_field: found '{field}'; {dimension} asks about '{right}'.")
         checks, odd = self.checks(row, place)
-        extra = self.extra(row, _CASE_KEYS, place, _CASE_OURS)
+        extra = self.others(row, _CASE_KEYS, place, _CASE_OURS)
         kind = row.get("prompt_kind")
         if kind not in (None, *KINDS):
             self.note(place, f"prompt_kind: found {literal(kind)}; allowed: {', '.join(KINDS)}.")
@@ -371,12 +333,12 @@ class _Reader(SuiteReader):
             contrast = f"{self.slug}/{str(contrast).removeprefix(f'{self.slug}/')}"
         return Case(
             case_id=f"{self.slug}/{ident}",
-            prompt=prompt or "",
+            prompt=prompt,
             checks=checks,
             truth_sources=sources,
             expected_reasoning=reasoning,
             contrast_of=contrast,
-            should_trigger=self.trigger(row.get("should_trigger"), place),
+            should_trigger=self.trigger(row, place),
             prompt_kind=kind,
             right_skills=self.texts(row, "right_skills", place) if "right_skills" in row else None,
             extra={**extra, "checks": odd} if odd else extra,
@@ -386,7 +348,7 @@ class _Reader(SuiteReader):
     def object(self, value: Any, place: str) -> JsonObject:
         if isinstance(value, dict):
             return value
-        self.note(place, f"{kind_in_words(value)}; expected an object.")
+        self.note(place, f"found {literal(value)}; expected an object.")
         return {}
 
     def ident(self, value: Any, place: str, index: int) -> str:
@@ -407,12 +369,8 @@ class _Reader(SuiteReader):
         return value
 
     def checks(self, row: JsonObject, place: str) -> tuple[tuple[Check, ...], JsonObject]:
-        listed = row.get("expected_behaviors")
+        listed = self.items(row, "expected_behaviors", place)
         place = f"{place}: expected_behaviors"
-        if not isinstance(listed, list):
-            if listed is not None:
-                self.note(place, f"{kind_in_words(listed)}; expected a list.")
-            return (), {}
         read = [self.check(item, f"{place}[{i}]", i) for i, item in enumerate(listed)]
         self.problems += repeats(place, (check.check_id for check, _ in read))
         odd = {check.check_id: others for check, others in read if others}
@@ -438,19 +396,12 @@ class _Reader(SuiteReader):
                 bad |= {key: value} if value is not None or key == "goal" else {}
                 sentence = f"found {value!r}; allowed: {', '.join(allowed)}; taken as {allowed[0]}."
                 self.note(place, f"{key}: {sentence}{suggest(str(value), allowed)}")
-        odd = self.extra(item, ("id", "kind", "description", "goal"), place) | bad
+        odd = self.others(item, ("id", "kind", "description", "goal"), place) | bad
         sentence = self.text(item, "description", place) or ""
         check = Check(
             check_id=ident, check_kind=words["kind"], goal=words["goal"], description=sentence
         )
         return check, odd
-
-    def text(self, row: JsonObject, key: str, place: str) -> str | None:
-        value = row.get(key)
-        if value is None or isinstance(value, str):
-            return value
-        self.note(place, f"{key}: found {literal(value)}; expected text.")
-        return str(value) if isinstance(value, int | float) else None
 
     def texts(self, row: JsonObject, key: str, place: str) -> tuple[str, ...]:
         value = row.get(key)
@@ -461,12 +412,3 @@ class _Reader(SuiteReader):
         if not isinstance(value, list) or len(texts) < len(items):
             self.note(place, f"{key}: found {literal(value)}; expected a list of texts.")
         return texts
-
-    def extra(
-        self, row: JsonObject, keys: Sequence[str], place: str, unnoted: Iterable[str] = ()
-    ) -> JsonObject:
-        """Return the entries with unknown keys; report each such key unless it is in `unnoted`."""
-        others = {key: value for key, value in row.items() if key not in keys}
-        for key in (key for key in others if key not in unnoted):
-            self.note(place, f"'{key}' is not a known key.{suggest(key, keys)}")
-        return others

@@ -171,18 +171,13 @@ class _Reader:
         self.lines.setdefault(ident, line_of(self.node, at))
         description = self.value(row, "description", place) if "description" in row else ""
         judge = self.judge(self.value(row, "judge", place), [*place, "judge"])
-        case = Case(
+        return Case(
             case_id=f"{slug}/{ident}",
             prompt=self.value(row, "prompt", place),
             checks=(Check(check_id=judge.type, description=description, judge=judge),),
             timeout_seconds=self.value(row, "timeout_seconds", place),
             extra=self.others(row, _TASK_KEYS, place),
         )
-        try:
-            case.model_dump_json()
-        except ValueError:  # A YAML escape can produce a lone surrogate, which UTF-8 cannot encode.
-            self.fault(place, ident, "texts that UTF-8 can hold")
-        return case
 
     def judge(self, row: Mapping[Any, Any] | None, place: list[Any]) -> TaskJudge:
         kind = None if row is None else self.value(row, "type", place)

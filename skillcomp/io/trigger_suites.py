@@ -45,7 +45,7 @@ from skillcomp.io.files import (
     id_problem,
     inside,
     is_below,
-    json_or_none,
+    json_content,
     leaves,
     read_bytes,
     text_at,
@@ -412,7 +412,7 @@ def trigger_set_in(folder: Path) -> Path | None:
     """
     files = sorted(folder.glob("*.json"), key=lambda f: (not f.name.startswith("trigger"), f.name))
     for file in files:
-        if is_below(file, folder) and is_trigger_set(json_or_none(file)):
+        if is_trigger_set(json_content(file, folder)):
             return file
     return None
 
@@ -461,8 +461,7 @@ def read_listed(
         skill = skill or (folder.parent.name if folder.name == "evals" else file.stem)
     slug = slug or skill + "-triggers" * is_set
     reader = _Reader(slug, skill, base_folders(file, slug))
-    others = [name for name in top if name not in ("skill_name", key) and not is_set]
-    reader.problems += [f"'{name}' {KEPT}." for name in others]
+    extra = reader.others(top, ("skill_name", key), "", sentence=KEPT)
     read = reader.query if is_set else reader.case
     cases = tuple(read(row, number) for number, row in enumerate(_rows_of(content, key)))
     if is_set:
@@ -473,7 +472,7 @@ def read_listed(
         skill=skill,
         kind="trigger-set" if is_set else "skill-creator",
         cases=cases,
-        extra={name: top[name] for name in others},
+        extra=extra,
         problems=tuple(reader.problems),
     )
 
@@ -495,12 +494,51 @@ class SuiteReader:
         """Add a problem; `place` is empty for a problem of the whole suite."""
         self.problems.append(f"{place}: {sentence}" if place else sentence)
 
-    def trigger(self, value: Any, place: str, key: str = "should_trigger") -> bool | None:
+    def trigger(self, row: JsonObject, place: str, key: str = "should_trigger") -> bool | None:
         """Return whether the skill should trigger; None if it is unknown, or no truth value."""
+        value = row.get(key)
         if not isinstance(value, bool | None):
             self.note(place, f"{key}: found {literal(value)}; allowed: true, false.")
             return None
         return value
+
+    def text(self, row: JsonObject, key: str, place: str) -> str | None:
+        """Return the text at a key; None if there is none, or no text."""
+        value = row.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        self.note(place, f"{key}: found {literal(value)}; expected text.")
+        return str(value) if isinstance(value, int | float) else None
+
+    def prompt(self, row: JsonObject, place: str, key: str = "prompt") -> str:
+        """Return the prompt of a case; report a prompt that asks nothing."""
+        prompt = self.text(row, key, place) or ""
+        if not prompt.strip():
+            self.note(place, f"{key}: missing or empty; there is nothing to ask.")
+        return prompt
+
+    def items(self, row: JsonObject, key: str, place: str) -> list[Any]:
+        """Return the entries of the list at a key; none if there is no list."""
+        value = row.get(key)
+        if isinstance(value, list):
+            return value
+        if value is not None:
+            self.note(place, f"{key}: found {literal(value)}; expected a list.")
+        return []
+
+    def others(
+        self,
+        row: JsonObject,
+        keys: Sequence[str],
+        place: str,
+        unnoted: Iterable[str] = (),
+        sentence: str = "is not a known key",
+    ) -> JsonObject:
+        """Return the entries with unknown keys; report each such key unless it is in `unnoted`."""
+        others = {key: value for key, value in row.items() if key not in keys}
+        for key in (key for key in others if key not in unnoted):
+            self.note(place, f"'{key}' {sentence}.{suggest(key, keys)}")
+        return others
 
 
 class _Reader(SuiteReader):
@@ -519,26 +557,20 @@ class _Reader(SuiteReader):
             ident = self.ident(row, ("eval_name", "name", "slug"), otherwise)
             ident = otherwise if id_problem(ident) else ident  # a name may be a sentence
         place = f"evals[{number}] (id {ident})"
-        prompt = row.get("prompt")
-        if not isinstance(prompt, str) or not prompt.strip():
-            self.note(place, f"prompt: found {literal(prompt)}; there is nothing to ask.")
-            prompt = ""
+        prompt = self.prompt(row, place)
         trigger_key = "skill_should_trigger" if "skill_should_trigger" in row else "should_trigger"
         checks, unmapped = self.checks(row, place)
-        extra = {key: value for key, value in row.items() if key not in (*_KEYS, trigger_key)}
-        for key in extra:
-            if key in _OTHERS:
-                self.note(place, f"'{key}' {NOT_MAPPED}; it {KEPT}.")
-            elif key not in _PROSE:
-                self.note(place, f"'{key}' {KEPT}.")
-        names = self.files(row.get("files"), place)
+        extra = self.others(row, (*_KEYS, trigger_key), place, (*_PROSE, *_OTHERS), KEPT)
+        for key in (key for key in extra if key in _OTHERS):
+            self.note(place, f"'{key}' {NOT_MAPPED}; it {KEPT}.")
+        names = self.files(row, place)
         extra |= {"files": names} if names else {}
         extra |= {"unmapped": unmapped} if unmapped else {}
         return Case(
             case_id=f"{self.slug}/{ident}",
             prompt=prompt,
             checks=checks,
-            should_trigger=self.trigger(row.get(trigger_key), place, trigger_key),
+            should_trigger=self.trigger(row, place, trigger_key),
             extra=extra,
         )
 
@@ -550,16 +582,13 @@ class _Reader(SuiteReader):
             both = f"'assertions' {NOT_MAPPED}, since there are expectations too; it {KEPT}."
             self.note(place, both)
             unmapped.append({"assertions": row["assertions"]})
-        listed = row.get(key)
-        if not isinstance(listed, list | None):
-            self.note(place, f"{key}: found {literal(listed)}; expected a list.")
-            listed = []
+        listed = self.items(row, key, place)
         if not listed:
             expected = "expected_output is prose for people" if row.get("expected_output") else ""
             sentence = "no expectations; a grader has nothing to decide."
             self.note(place, f"{sentence} {expected}".strip())
         checks = []
-        for number, item in enumerate(listed or (), start=1):
+        for number, item in enumerate(listed, start=1):
             check = self.check(item, number)
             if check is not None:
                 checks.append(check)
@@ -583,13 +612,10 @@ class _Reader(SuiteReader):
         fields = ("id",) if text == row.get("name") else ("id", "name")
         return Check(check_id=self.ident(row, fields, f"expectation-{number}"), description=text)
 
-    def files(self, listed: Any, place: str) -> list[str]:
+    def files(self, row: JsonObject, place: str) -> list[str]:
         """Return the names of a case's files; a folder is replaced by its files."""
         names = []
-        if not isinstance(listed, list | None):
-            self.note(place, f"files: found {literal(listed)}; expected a list of names.")
-            listed = []
-        for name in listed or ():
+        for name in self.items(row, "files", place):
             at = inside(name, self.bases) if isinstance(name, str) else None
             if at is None:
                 self.note(place, f"files: there is no file {literal(name)} in the skill's folder.")
@@ -609,16 +635,10 @@ class _Reader(SuiteReader):
     def query(self, row: JsonObject, number: int) -> Case:
         ident = self.ident(row, ("id",), f"query-{number + 1}")
         place = f"queries[{number}] (id {ident})"
-        prompt = row["query"] if isinstance(row["query"], str) else ""
-        if not prompt.strip():
-            self.note(place, f"query: found {literal(row['query'])}; there is nothing to ask.")
-        trigger = self.trigger(row.get("should_trigger"), place)
+        prompt = self.prompt(row, place, "query")
+        trigger = self.trigger(row, place)
         if row.get("should_trigger") is None:
             self.note(place, "should_trigger: missing; allowed: true, false.")
-        others = {k: v for k, v in row.items() if k not in ("query", "should_trigger")}
-        for key in others:
-            if key not in _OF_QUERY:
-                self.note(place, f"'{key}' {KEPT}.")
         right = row.get("expected_skill")
         return Case(
             case_id=f"{self.slug}/{ident}",
@@ -627,5 +647,5 @@ class _Reader(SuiteReader):
             should_trigger=trigger,
             prompt_kind=kind_of_prompt(prompt, self.skill, trigger),
             right_skills=(right,) if isinstance(right, str) and right else None,
-            extra=others,
+            extra=self.others(row, ("query", "should_trigger"), place, _OF_QUERY, KEPT),
         )

@@ -30,7 +30,7 @@ from skillcomp.io.files import (
     is_below,
     json_object,
     object_at,
-    read_own,
+    read_json,
     write_json,
 )
 from skillcomp.io.skills import FILE_NAME, read_skill
@@ -125,11 +125,7 @@ def read_ranking(
         is missing; or if the original is outside the folder of the artefact and
         `original_anywhere` is False.
     """
-    data = read_own(path, what="ranking", error=StudyError)
-    try:
-        ranking = orjson.loads(data)
-    except orjson.JSONDecodeError as cause:
-        raise StudyError(f"{path}, line {cause.lineno}: not JSON ({cause.msg}).") from cause
+    ranking = read_json(path, error=StudyError)
     rows = as_object(ranking).get("scored_candidates")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise StudyError(f"{path}: expected an object with a list 'scored_candidates'.")

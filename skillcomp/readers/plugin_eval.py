@@ -26,7 +26,6 @@ from skillcomp.io.files import (
 )
 from skillcomp.readers.reader import USE_OF_SKILL, Problems, Reader, one_line, rows_of_attempt
 
-_UPPER = re.compile(r"_([a-z])")
 # the kind of an error can be read only from the error message
 _RESULTS = {
     "timeout": re.compile(r"tim(?:ed|e) ?out|timeout|time limit", re.I),
@@ -50,16 +49,15 @@ class PluginEvalReader(Reader):
     def recognises(self, path: Path) -> bool:
         """Return whether the file has a version of Claude and cases with arms."""
         content = json_object(path)
-        if not (content.keys() & {"claudeVersion", "claude_version"}):
-            return False
-        return any(isinstance(c.get("arms"), dict) for c in objects_at(content, "cases"))
+        cases = objects_at(content, "cases") if "claudeVersion" in content else []
+        return any(isinstance(case.get("arms"), dict) for case in cases)
 
     def table(self, path: Path, problems: Problems) -> pd.DataFrame:
         """Return one row per attempt and grader that counts; see `_verdicts_on_run`.
 
         An attempt without a grader that counts has one row.
         """
-        content = _in_camel_case(read_json(path))
+        content = read_json(path)
         suite = object_at(content, "suite")
         plugins = objects_at(suite, "plugins")
         _report_file(content, suite, problems)
@@ -84,14 +82,6 @@ class PluginEvalReader(Reader):
         return pd.DataFrame(rows)
 
 
-def _in_camel_case(content: Any) -> Any:
-    """Return parsed JSON with camelCase keys, as files of CLI 2.1.210 and later have them."""
-    if isinstance(content, dict):
-        pairs = ((_UPPER.sub(lambda m: m[1].upper(), k), v) for k, v in content.items())
-        return {key: _in_camel_case(value) for key, value in pairs}
-    return [_in_camel_case(entry) for entry in content] if isinstance(content, list) else content
-
-
 def _report_file(content: JsonObject, suite: JsonObject, problems: Problems) -> None:
     """Report the problems of the whole file."""
     if content.get("partial"):
@@ -114,8 +104,8 @@ def _report_case(case: JsonObject, name: str | None, problems: Problems) -> None
     if counts and min(counts) < planned:
         found = f"{min(counts)} of {planned:g}"
         problems.add("runs of a case", found, "fewer than planned; intervals rest on these")
-    context = case.get("context")
-    if isinstance(context, dict) and context.get("historyFile"):
+    context = object_at(case, "context")
+    if context.get("historyFile", context.get("history_file")):
         done = "both arms replay one transcript; recorded with the plugin, it helps the baseline"
         problems.add("history file", f"case '{name}'", done, 0)
 
@@ -180,7 +170,9 @@ def _graders_of_skill(case: JsonObject) -> dict[str | None, JsonObject]:
 def _report_skills(content: JsonObject, problems: Problems) -> bool:
     """Return whether all graders of the tool Skill look at one skill; report other files."""
     configs = [c for case in objects_at(content, "cases") for c in _graders_of_skill(case).values()]
-    names = sorted({json.dumps(config.get("inputMatch")) for config in configs})
+    # a setting that is copied from the user's YAML keeps its spelling
+    matches = (config.get("inputMatch", config.get("input_match")) for config in configs)
+    names = sorted(set(map(json.dumps, matches)))
     if len(names) > 1:
         done = "it is not known which is tested: whether the skill fires is not read"
         problems.add("skills that graders look at", ", ".join(names), done, 0)

@@ -17,7 +17,6 @@ from skillcomp.frames.estimates import columns_of
 from skillcomp.frames.words import usual_condition
 from skillcomp.io.files import (
     JsonObject,
-    as_count,
     as_object,
     as_text,
     as_truth,
@@ -31,6 +30,7 @@ from skillcomp.io.files import (
     objects_at,
     read_json,
     text_at,
+    whole_number,
 )
 from skillcomp.io.study_overview import change_lines
 from skillcomp.readers.reader import Problems, Reader, rows_of_attempt
@@ -41,6 +41,7 @@ _RUN = re.compile(r"run[-_](\d+)")
 _ITERATION = re.compile(r"iteration-(\d+)")
 _EVAL = re.compile(r"eval-(.+)")
 _GRADER = "skill-creator"
+_MOST = 10_000  # largest valid count of checks or of attempts
 FILE, TIMING = "grading.json", "timing.json"
 # texts that tools write as evidence if their judge did not answer
 _NO_JUDGE = (
@@ -426,7 +427,7 @@ def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None
     if not attempts:
         done = "time-outs and crashes count as not triggered, so that negatives pass"
         problems.add("counts of triggers", "without the single attempts", done)
-        n_triggers, n_runs = as_count(result["triggers"]), as_count(result["runs"])
+        n_triggers, n_runs = (whole_number(result[key], _MOST) for key in ("triggers", "runs"))
         if result.get("error") or n_triggers is None or not n_runs or n_triggers > n_runs:
             value = f"{literal(result['triggers'])} of {literal(result['runs'])}"
             problems.add("counts of triggers", value, "no counts: missing, not 'not triggered'")
@@ -437,8 +438,7 @@ def _attempts_of(result: JsonObject, problems: Problems) -> Iterator[bool | None
 
 _ARM_KEYS = ("configuration", "condition", "config")
 _CASE_KEYS = ("eval_name", "case_id", "eval_id", "name", "id")
-_PASSED, _TOTAL = ("passed", "assertions_passed"), ("total", "assertions_total")
-_CHECKS = ("expectations", "assertion_results", "assertion_details", "assertions")
+_CHECKS = ("expectations", "assertion_results", "assertions")
 _MODELS = ("model", "agent_model", "executor_model")
 _JUDGES = ("grader_model", "judge_model")
 
@@ -458,7 +458,6 @@ class BenchmarkReader(Reader):
         """Return one row per run and expectation, or one row for a run without expectations."""
         content = read_json(path)
         runs = list(_runs_of(content))
-        _require_one_scale(runs, path)
         of_file = _facts_of_file(content)
         models = {_recorded_name(run, *_MODELS) for run in runs} - {None}
         named = any(_checks_of(run["result"]) for run in runs)
@@ -491,31 +490,15 @@ def _facts_of_file(content: JsonObject) -> JsonObject:
 
 def _runs_of(content: JsonObject) -> Iterator[JsonObject]:
     """Yield the runs that name their arm and case, with both; ``result`` has all facts of a run."""
-    for run in _listed_runs(content):
+    for run in objects_at(content, "runs"):
         arm, case = (as_text(_value(run, *keys)) for keys in (_ARM_KEYS, _CASE_KEYS))
         if arm and case:
             yield {**run, "arm": arm, "case": case, "result": run | object_at(run, "result")}
 
 
-def _listed_runs(content: JsonObject) -> Iterator[JsonObject]:
-    """Yield the runs of a file in the official form, each with its arm."""
-    yield from objects_at(content, "runs")
-    for key, inner in (("configs", "results"), ("configurations", "evals")):
-        for config in objects_at(content, key):
-            facts = {key: value for key, value in config.items() if isinstance(value, str)}
-            for run in objects_at(config, inner):
-                yield {**facts, **run, "configuration": config.get("name")}
-    for case in objects_at(content, "evals"):
-        about = {key: value for key, value in case.items() if not isinstance(value, dict)}
-        for arm, result in case.items():
-            if usual_condition(arm) and isinstance(result, dict):
-                yield {**about, **result, "configuration": arm}
-
-
 def _is_graded(run: JsonObject) -> bool:
-    """Return whether a run has checks, counts or a pass rate."""
-    result = run["result"]
-    return bool(_checks_of(result)) or not result.keys().isdisjoint((*_TOTAL, "pass_rate"))
+    """Return whether a run has checks or counts."""
+    return bool(_checks_of(run["result"])) or "total" in run["result"]
 
 
 def _checks_of(result: JsonObject) -> list[JsonObject]:
@@ -540,7 +523,7 @@ def _rows_of_run(
     """Return a row per expectation of a run.
 
     If no run of the file has expectations (not ``named``), return one row with the counts of the
-    run or, without counts, with its pass rate as a score.
+    run.
     """
     result = run["result"]
     code, error = result.get("exit_code"), result.get("error")
@@ -562,35 +545,15 @@ def _rows_of_run(
         return rows_of_attempt(about, verdicts_of_grading({"expectations": checks}, problems))
     if named:
         problems.add("runs", "without a verdict on each check", _MISSING)
-    return rows_of_attempt(about, () if named else _result_of_run(result, problems))
+    return rows_of_attempt(about, () if named else _counts_of_run(result, problems))
 
 
-def _result_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObject]:
-    """Yield the counts or the pass rate of a run without expectations."""
-    counts = [_value(result, *keys) for keys in (_PASSED, _TOTAL)]
-    passed, total = map(as_count, counts)
-    share = number_at(result, "pass_rate")
+def _counts_of_run(result: JsonObject, problems: Problems) -> Iterator[JsonObject]:
+    """Yield the counts of a run without expectations."""
+    counts = [result.get("passed"), result.get("total")]
+    passed, total = (whole_number(count, _MOST) for count in counts)
     if total and passed is not None and passed <= total:
         yield {"n_passed": passed, "n_checks": total}
-    elif counts[1] is None and share is not None and 0 <= share <= 100:
-        if share > 1:
-            problems.add("pass rates", "in percent", "divided by 100")
-            share /= 100
-        problems.add("pass rates", "without counts of checks", "they are scores: value='score'")
-        yield {"check": "pass rate", "passed": share == 1, "score": share}
     else:
-        found = f"passed {literal(counts[0])} of {literal(counts[1])}, share {literal(share)}"
+        found = f"passed {literal(counts[0])} of {literal(counts[1])}"
         problems.add("counts of checks", found, "unusable: the verdict is missing, not 0")
-
-
-def _require_one_scale(runs: list[JsonObject], path: Path) -> None:
-    """Raise if runs without counts have both shares (0 to 1) and percentages as pass rates."""
-    results = [run["result"] for run in runs]
-    results = [r for r in results if _value(r, *_TOTAL) is None and not _checks_of(r)]
-    shares = [share for r in results if (share := number_at(r, "pass_rate")) is not None]
-    if any(share > 1 for share in shares) and any(0 < share <= 1 for share in shares):
-        raise FrameError(
-            f"{path}: pass_rate has percentages (such as {max(shares):g}) next to shares (such as "
-            f"{min(s for s in shares if s > 0):g}), and no counts decide what 1 means. Give the "
-            "file one scale."
-        )

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 from warnings import catch_warnings
 
-import orjson
 import pandas as pd
 
 from skillcomp import (
@@ -37,7 +36,7 @@ from skillcomp.frames.reference_labels import CALIBRATION, RESULTS, Drawn, compa
 from skillcomp.frames.study_defaults import default_reference
 from skillcomp.frames.table_reader import UNNAMED, Change, changes_frame
 from skillcomp.frames.words import condition_names, distinct_words
-from skillcomp.io.files import read_own
+from skillcomp.io.files import read_json
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement_and_consistency import FOUR
@@ -616,11 +615,10 @@ def _groups_of_skills(folder: Path) -> dict[str, str]:
     file = folder / GROUPS_FILE
     if not file.is_file():
         return {}
-    data = read_own(file, what="list of groups", error=StudyError)
+    skills_of = read_json(file.resolve(), error=StudyError)
     try:
-        skills_of = orjson.loads(data)
         return {str(skill): str(group) for group, skills in skills_of.items() for skill in skills}
-    except (orjson.JSONDecodeError, AttributeError, TypeError):
+    except (AttributeError, TypeError):
         raise StudyError(
             f"{GROUPS_FILE}: expected an object of group to list of skills, such as "
             '{"invented": ["tea", "tide"]}.'

@@ -11,7 +11,7 @@ from analyses import LONG
 
 from skillcomp.errors import StoreError
 from skillcomp.io import RunStore
-from skillcomp.io.json_lines import RECORDS, read_table
+from skillcomp.io.json_lines import RECORDS, read_lines
 
 SOUND = {
     "attempts": {"attempt_id": "a/1", "skill": "a", "case_id": "a/1", "condition": "skill"},
@@ -69,4 +69,4 @@ def test_null_where_a_row_should_be_is_an_error_and_not_the_end_of_the_process(t
     for data in NULLS:
         file.write_bytes(data.replace(b"@", sound))
         with pytest.raises(StoreError, match=r"line [123]:"):
-            read_table(file, name)
+            read_lines(file, name)[0]

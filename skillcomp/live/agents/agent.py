@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError, model_validator
 
 from skillcomp.errors import error_text
-from skillcomp.io.event_streams import BEYOND, Outcome, whole_number
-from skillcomp.io.files import JsonObject, digest, whole_text
+from skillcomp.io.event_streams import Outcome
+from skillcomp.io.files import BEYOND, JsonObject, digest, whole_number, whole_text
 from skillcomp.io.redaction import redact, redacted_start
 from skillcomp.pricing import Price, Usage, cost
 from skillcomp.records import Skill

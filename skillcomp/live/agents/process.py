@@ -29,7 +29,7 @@ import orjson
 from filelock import FileLock, Timeout
 
 from skillcomp.errors import extra_imports
-from skillcomp.io.files import json_or_none
+from skillcomp.io.files import json_content
 from skillcomp.io.redaction import redact_bytes, redact_json, redacted_start
 
 with extra_imports("live", "starting a program"):
@@ -391,7 +391,7 @@ def remove_entry(folder: Path, name: str) -> None:
 
 def files_left(folder: Path) -> list[str] | None:
     """Return the names of the files that a program left; None if ``left.json`` cannot be read."""
-    names = json_or_none(folder / LEFT)
+    names = json_content(folder / LEFT)
     return names if isinstance(names, list) else None
 
 

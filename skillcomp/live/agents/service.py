@@ -29,8 +29,8 @@ from weakref import WeakKeyDictionary
 from pydantic import BaseModel, NonNegativeInt
 
 from skillcomp.errors import AgentError, extra_imports, require_known, without_control
-from skillcomp.io.event_streams import ENDED, STOPPED, whole_number
-from skillcomp.io.files import JsonObject, as_object
+from skillcomp.io.event_streams import ENDED, STOPPED
+from skillcomp.io.files import JsonObject, as_object, whole_number
 from skillcomp.io.redaction import hide, redact, redacted_start
 from skillcomp.live.agents.agent import (
     LONGEST_WAIT,
