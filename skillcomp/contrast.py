@@ -248,9 +248,11 @@ def level_table(
     """Average values of attempts, such as seconds, to one row per ``by``, case and condition.
 
     The columns are those of :func:`attempt_cells`, then ``_level``, ``_n``, ``_size`` and
-    ``_absent``, see :meth:`Units.of`.
+    ``_absent``, see :meth:`Units.of`, and ``_zeros``, the number of attempts with the value 0.
     """
-    return _with_levels(*attempt_cells(frame, by, cluster), values.to_numpy(float))
+    table, code = attempt_cells(frame, by, cluster)
+    zeros = np.bincount(code, weights=values.eq(0), minlength=len(table))
+    return _with_levels(table, code, values.to_numpy(float)).assign(_zeros=zeros)
 
 
 def _with_levels(table: pd.DataFrame, code: Ints, values: Floats) -> pd.DataFrame:
@@ -668,10 +670,11 @@ ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
 # and of checks among the rows that were averaged; attempts with a value; expected attempts; bounds
 # of the mean value, whatever the missing attempts would have shown; 1 if there is no row; place of
 # the row in the table; 1 if the attempts stopped at the first pass; value of the first attempt in a
-# study of such attempts. For scores, `squares` is the mean of the squared scores.
+# study of such attempts; attempts with the value 0. For scores, `squares` is the mean of their
+# squares.
 _NUMBERS = (
     *("level", "mixed", "squares", "fewest", "n_checks", "n", "size", "low", "high", "absent"),
-    *("row", "retried", "first"),
+    *("row", "retried", "first", "zeros"),
 )
 # In a table their names begin with an underscore, because a column of `by` may be called level.
 _MEANS = ("_level", "_mixed", "_squares", "_low", "_high", "_retried", "_first")
@@ -1035,6 +1038,20 @@ def contrasts_with(units: Units, reference: str) -> list[Contrast]:
         )
         for group, values in enumerate(units.groups)
         for condition in ordered((key[0] for key in units.arms_of_group(group)), reference)
+    ]
+
+
+def contrasts_of_rates(units: Units) -> list[Contrast]:
+    """Return a contrast of one arm for each group and condition."""
+    return [
+        Contrast(
+            values | {"condition": condition},
+            group,
+            {(condition,): 1.0},
+            nothing="no attempt has an outcome",
+        )
+        for group, values in enumerate(units.groups)
+        for condition in ordered(key[0] for key in units.arms_of_group(group))
     ]
 
 

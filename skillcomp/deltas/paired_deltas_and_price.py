@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from skillcomp.contrast import (
     claimed,
     compared_outcomes,
     compared_units,
+    contrasts_of_rates,
     contrasts_with,
     level_table,
     missing_note,
@@ -38,7 +39,6 @@ from skillcomp.frames.estimates import (
     groups,
     listed,
     n_distinct,
-    ordered,
     prepared,
     refuse_different_checks,
     require_columns,
@@ -50,9 +50,9 @@ from skillcomp.frames.estimates import (
     with_method,
 )
 from skillcomp.frames.reference_labels import RESULTS, usable
-from skillcomp.stats.bounded import DELTAS, Arm, IntervalRule, Sample, bounded_mean, bounded_means
+from skillcomp.stats.bounded import DELTAS, IntervalRule, bounded_mean, mixed_of_case
 from skillcomp.stats.clusters_and_amounts import amount_change, cr2_mean, log_ratio, ratio_of_means
-from skillcomp.stats.results import Fields, Interval, is_number, join_notes, undefined
+from skillcomp.stats.results import Fields, Floats, Interval, is_number, join_notes, undefined
 
 _WHAT = "deltas.paired"
 _DIMENSION = "comprehension_dimension"
@@ -457,21 +457,22 @@ def amount_deltas(
     cluster: str,
     average: list[str],
     ci_level: float,
+    what: str = _WHAT,
     **unused: Any,
 ) -> pd.DataFrame:
     """Compare an amount between each condition and the reference, by difference and ratio.
 
     The arguments and the result are those of :func:`skillcomp.deltas.paired`. Those of ``unused``
-    are for pass rates.
+    are for pass rates. ``what`` names the analysis in error messages.
     """
     kind = "outcomes" if value == "score" else "attempts"
     checked = prepared(
-        attempts, kind, by, "deltas.paired", compared=["condition"], average=average, agents=True
+        attempts, kind, by, what, compared=["condition"], average=average, agents=True
     )
     require_reference(checked["condition"], reference)
     amount = checked[value].astype("float64")
     if value == "score":
-        refuse_different_checks(checked, "deltas.paired")
+        refuse_different_checks(checked, what)
     else:
         amount = amount.where(usable(checked) | checked["status"].isin(RESULTS))
     if limit is not None and not (is_number(limit) and 0.0 < limit < np.inf):
@@ -483,20 +484,13 @@ def amount_deltas(
         )
     refuse_infinite(amount, value)
     # the groups of `by` in alphabetical order
-    units, zeros = (
-        Units.of(
-            sorted_by(level_table(checked, values, by=[*by, *average], cluster=cluster), by),
-            by,
-            average=average,
-            value="level",
-        )
-        for values in (amount, amount.eq(0).where(amount.notna()))
-    )
+    table = level_table(checked, amount, by=[*by, *average], cluster=cluster)
+    units = Units.of(sorted_by(table, by), by, average=average, value="level")
     contrasts = (replace(c, nothing=NO_AMOUNTS) for c in contrasts_with(units, reference))
     rows = [
         each
         for contrast in contrasts
-        for each in _rows_of_contrast(units, zeros, contrast, value, cluster, limit, ci_level)
+        for each in _rows_of_contrast(units, contrast, value, cluster, limit, ci_level)
     ]
     if kind == "attempts":
         checked = with_cautions(checked.assign(note=""), checked)
@@ -521,7 +515,6 @@ def refuse_infinite(amount: pd.Series, name: str) -> None:
 
 def _rows_of_contrast(
     units: Units,
-    zeros: Units,
     contrast: Contrast,
     value: str,
     cluster: str,
@@ -530,8 +523,7 @@ def _rows_of_contrast(
 ) -> list[Fields]:
     """Return the rows of an amount: ratio of totals, mean difference, mean ratio.
 
-    A score has only the difference. An undefined estimate is NaN, with a note. ``zeros`` has the
-    shares of attempts with an amount of 0.
+    A score has only the difference. An undefined estimate is NaN, with a note.
     """
     part = units.part(contrast)
     cases = part.means_of_cases()
@@ -559,11 +551,7 @@ def _rows_of_contrast(
         scale = max(amounts.abs().max(), base.abs().max()) if len(base) else None
         change = cr2_mean(amounts - base, labels, ci_level=ci_level, scale=scale)
         return [row("delta_score", noted(change, heavy), **about)]
-    # for each side, the attempts with an amount of 0, and those with any amount
-    zero = zeros.part(contrast).numbers
-    counts_of_zeros = (np.nansum(n, axis=0) for n in (zero["level"] * zero["n"], zero["n"]))
-    free, known = (n.round().astype(int).tolist() for n in counts_of_zeros)
-    unbilled = zeros_note(value, free, known, contrast.sides)
+    unbilled = zeros_note(value, part.numbers, contrast.sides)
     total = ratio_of_means(amounts, base, labels, ci_level=ci_level)
     if not np.isnan(total.low):
         # Fieller's limits include a ratio of 1 exactly if the t interval of the change includes 0
@@ -585,11 +573,12 @@ def _rows_of_contrast(
     return [*rows, row(f"ratio_{value}", noted(ratio, heavy), **about)]
 
 
-def zeros_note(value: str, free: Sequence[int], known: Sequence[int], sides: Sequence[str]) -> str:
+def zeros_note(value: str, numbers: Mapping[str, Floats], sides: Sequence[str]) -> str:
     """Return a note on the attempts with an amount of 0; empty if there are none."""
     hint = "" if value in _COUNTS else " (unbilled?)"
+    free, known = (np.nansum(numbers[name], axis=0) for name in ("zeros", "n"))
     parts = [
-        f"{n} of {size}" + (f" under {side}" if side else "")
+        f"{n:.0f} of {size:.0f}" + (f" under {side}" if side else "")
         for n, size, side in zip(free, known, sides, strict=True)
         if n
     ]
@@ -759,47 +748,31 @@ def price(
     """
     names = listed(by)
     checked = compared_outcomes(outcomes, names, _PRICE, reference=reference)
-    table = case_table(checked, by=names, cluster=cluster)
-    table = _with_amounts(table, checked, attempts, names)
-    rows = []
-    for about, part in groups(table, names):
-        cells = dict(iter(part.groupby(["condition", "amount"], sort=False)))
-        conditions = ordered(part["condition"])
-        for name, amount in product(conditions, _AMOUNTS):
-            place = about | {"condition": name}
-            rows.append(place | _price_row(amount, cells[name, amount], cluster, ci_level))
-        compared = ordered(conditions, reference) if reference in conditions else []
-        for name, amount in product(compared, _AMOUNTS):
-            own, base = (cells[side, amount] for side in (name, reference))
-            pairs = own.merge(base, on=CASE, suffixes=("", "_reference"), how="outer")
-            reason = _reason_without_price(pairs, cluster, ci_level, interval)
-            place = about | {"condition": name, "reference": reference}
-            rows.append(place | _price_row(amount, pairs, cluster, ci_level, reason))
+    asked = case_table(checked, by=names, cluster=cluster)
+    judged = Units.of(asked, names)
+    passed = checked["passed"].astype("float64")
+    priced = {}
+    for name, value in _amounts_of_outcomes(checked, attempts).items():
+        known = value.notna() & passed.notna()
+        amounts, rates = (
+            level_table(checked, values.where(known), by=names, cluster=cluster)
+            for values in (value, passed)
+        )
+        of_case: Fields = {"_size": asked["_size"], "_fewest": rates["_n"]}
+        of_case["_mixed"] = mixed_of_case(rates["_level"], rates["_n"])
+        priced[name] = [
+            Units.of(table.assign(**of_case), names, value="level") for table in (amounts, rates)
+        ]
+    contrasts = [*contrasts_of_rates(judged), *contrasts_with(judged, reference)]
+    contrasts.sort(key=lambda contrast: contrast.group)
+    rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+    rows = [
+        _price_row(amount, contrast, judged, *priced[amount], **rules)
+        for contrast, amount in product(contrasts, _AMOUNTS)
+    ]
     keys = [*names, "condition"]
     prices = estimates(rows, by=keys, extra=_EXTRA, outcomes=checked, reference=reference)
     return with_method(prices, cluster, None)
-
-
-def _with_amounts(
-    table: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame, by: Sequence[str]
-) -> pd.DataFrame:
-    """Return one row per cell of a case table and amount.
-
-    ``value`` is the mean amount and ``rate`` the pass rate over the attempts with an outcome and
-    an amount; ``n_priced`` counts these, and ``n_free`` those with an amount of 0.
-    """
-    keys = listed([*by, *CASE, "condition"])
-    passed = outcomes["passed"].astype("float64")
-    parts = []
-    for name, value in _amounts_of_outcomes(outcomes, attempts).items():
-        known = value.notna() & passed.notna()
-        numbers = {"value": value.where(known), "rate": passed.where(known)}
-        numbers |= {"n_priced": known.astype("float64"), "n_free": known & value.eq(0)}
-        cells = grouped(outcomes[keys].assign(**numbers), keys)
-        how = {"value": "mean", "rate": "mean", "n_priced": "sum", "n_free": "sum"}
-        part = table.merge(cells.agg(how).reset_index(), on=keys, how="left", validate="m:1")
-        parts.append(part.fillna({"n_priced": 0.0, "n_free": 0.0}).assign(amount=str(name)))
-    return pd.concat(parts, ignore_index=True)
 
 
 def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
@@ -825,24 +798,8 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
     return matched[[*_AMOUNTS]].set_axis(outcomes.index)
 
 
-def _reason_without_price(
-    pairs: pd.DataFrame, cluster: str, ci_level: float, interval: IntervalRule
-) -> str:
-    """Return the reason why an additional pass has no price; "" if the pass rate clearly rises.
-
-    It is also "" if for no case both the change in the amount and the change in the pass rate are
-    known; `_price_row` gives the reason then.
-    """
-    cases = pairs.dropna(subset=["value", "value_reference"])
-    if cases.empty:
-        return ""
-    arms = [
-        Arm(cases["rate"], cases["n_priced"]),
-        Arm(cases["rate_reference"], cases["n_priced_reference"], sign=-1.0),
-    ]
-    labels, _ = claim(cases["skill"], cases["cluster"], cluster)
-    sample = Sample.of_arms(*arms, clusters=labels)
-    (delta,) = bounded_means([sample], quantity=DELTAS, ci_level=ci_level, interval=interval)
+def _reason_without_price(delta: Interval) -> str:
+    """Return the reason why an additional pass has no price; "" if the pass rate clearly rises."""
     if delta.low > 0:
         return ""
     limits = f"{delta.estimate:+z.2f} [{delta.low:+z.2f}, {delta.high:+z.2f}]"
@@ -852,65 +809,62 @@ def _reason_without_price(
 
 
 def _price_row(
-    amount: str, cases: pd.DataFrame, cluster: str, ci_level: float, reason: str = ""
+    amount: str,
+    contrast: Contrast,
+    judged: Units,
+    priced: Units,
+    rates: Units,
+    *,
+    cluster: str,
+    ci_level: float,
+    interval: IntervalRule,
 ) -> Fields:
-    """Return the row of a price; if there is no price, its estimate is NaN with a note."""
-    is_paired = "rate_reference" in cases
-    ends = ["", "_reference"][: 1 + is_paired]
-    part = cases.dropna(subset=[f"value{end}" for end in ends])
-    value, passes = part["value"], part["rate"]
-    if is_paired:
-        value, passes = value - part["value_reference"], passes - part["rate_reference"]
-    sides = ("the condition", "the reference") if is_paired else ("",)
-    counts, lacking, bias = _missing_counts(cases, amount, ends, sides)
-    labels, note = claim(part["skill"], part["cluster"], cluster)
-    heavy = heavy_cases(part["value"], part[f"value{ends[-1]}"])
-    if part.empty:
-        reason, lacking = f"no case has {amount} and an outcome", ""
+    """Return the row of a price; if there is no price, its estimate is NaN with a note.
+
+    ``priced`` and ``rates`` have the mean amount and the pass rate over the attempts with an
+    outcome and an amount, ``judged`` those with an outcome. If many attempts with an outcome lack
+    the amount under one condition, there is no price, because these may be the failed ones.
+    """
+    sides, is_paired = contrast.sides, len(contrast.weights) == 2
+    part = priced.part(replace(contrast, nothing=f"no case has {amount} and an outcome"))
+    cases = part.means_of_cases()
+    levels = cases.numbers["level"]
+    value, passes = (
+        pd.Series(each.numbers["level"] @ each.weights)
+        for each in (cases, rates.part(contrast).means_of_cases())
+    )
+    counts = part.missing(sides)[0]
+    lost = judged.part(contrast).missing(sides)[0]
+    n_judged, n_unpriced = np.subtract(lost[1::2], lost[::2]), np.subtract(counts, lost)[::2]
+    unpriced = np.column_stack([n_unpriced, n_judged])
+    lacking, _ = missing_note(unpriced.ravel().tolist(), sides, f"attempts without {amount}")
+    lacking = join_notes(*missing_note(lost, sides), lacking)
+    labels, note = claim(cases.facts["skill"], cases.facts["cluster"], cluster)
+    reason = ""
+    if not cases.n:
+        reason, lacking = part.nothing, ""
     elif note == ONE_SKILL:
         reason, note = note, ""
-    elif bias:
-        reason = bias
-    elif not is_paired and not passes.any():
+    elif ((n_unpriced >= UNEQUAL_LOSS * n_judged - 1e-9) & (n_judged > 0)).any():
+        reason = f"too many attempts lack {amount}, and they may be the failed ones: no price"
+    elif is_paired:
+        rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
+        reason = _reason_without_price(within(rates, [contrast], **rules)[0].interval)
+    elif not passes.any():
         reason = "no attempt passed"
     if reason:
-        result = undefined("", reason, ci_level=ci_level, n=len(part))
+        result = undefined("", reason, ci_level=ci_level, n=cases.n)
     else:
         result = ratio_of_means(value, passes, labels, ci_level=ci_level)
         alike = "all cases pass alike: the interval takes their rate as exact"
+        heavy = heavy_cases(pd.Series(levels[:, 0]), pd.Series(levels[:, -1]))
         result = result.with_note("" if passes.nunique() > 1 else alike, heavy)
-    n_dropped = len(cases) - len(part)
+    n_dropped = n_distinct(part.facts["case"]) - cases.n
     dropped = f"{plural(n_dropped, 'case')} dropped: no {amount} or no outcome"
-    dropped = dropped if n_dropped and len(part) else ""
-    free, known = (
-        [int(part[f"{name}{end}"].sum()) for end in ends] for name in ("n_free", "n_priced")
+    dropped = dropped if n_dropped and cases.n else ""
+    result = result.with_note(
+        note, dropped, lacking, zeros_note(amount, part.complete.numbers, sides)
     )
-    unbilled = zeros_note(amount, free, known, sides)
-    result = result.with_note(note, dropped, lacking, unbilled)
-    columns = {"amount": value.mean(), "rate": passes.mean()}
-    columns |= dict(zip(MISSING, counts, strict=False)) | {"n_dropped": n_dropped}
+    columns = {"amount": value.mean(), "rate": passes.mean(), "n_dropped": n_dropped}
+    columns |= dict(zip(MISSING, counts, strict=False)) | contrast.about
     return row(f"{amount}_per_{'added_' if is_paired else ''}pass", result, **columns)
-
-
-def _missing_counts(
-    cases: pd.DataFrame, amount: str, ends: Sequence[str], sides: Sequence[str]
-) -> tuple[list[int], str, str]:
-    """Return counts of attempts without outcome or amount, a note, and why there is no price.
-
-    Only cases asked under each of the conditions count. If many of the attempts with an outcome
-    lack the amount under one condition, there is no price, because attempts without an amount may
-    be the failed ones.
-    """
-    complete = cases[cases[[f"size{end}" for end in ends]].notna().all(axis=1)]
-    size, n, n_priced = (
-        [int(complete[f"{name}{end}"].sum()) for end in ends] for name in ("size", "_n", "n_priced")
-    )
-
-    def pairs(whole: list[int], rest: list[int]) -> list[int]:
-        return [x for a, b in zip(whole, rest, strict=True) for x in (a - b, a)]
-
-    lost = missing_note(pairs(size, n), sides)
-    lacking, _ = missing_note(pairs(n, n_priced), sides, f"attempts without {amount}")
-    many = any(a - b >= UNEQUAL_LOSS * a - 1e-9 for a, b in zip(n, n_priced, strict=True) if a)
-    bias = f"too many attempts lack {amount}, and they may be the failed ones: no price"
-    return pairs(size, n_priced), join_notes(*lost, lacking), bias if many else ""

@@ -19,6 +19,7 @@ from skillcomp.contrast import (
     Contrast,
     Units,
     compared_units,
+    contrasts_of_rates,
     contrasts_with,
     first_names,
     within,
@@ -30,7 +31,7 @@ from skillcomp.deltas.paired_deltas_and_price import (
     in_own_words,
     paired_units,
 )
-from skillcomp.frames.estimates import By, estimates, listed, ordered, row, with_method
+from skillcomp.frames.estimates import By, estimates, listed, row, with_method
 from skillcomp.stats import repeats
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import NAN, Fields, Interval, join_notes
@@ -96,20 +97,6 @@ def rates(
     rows = contrast_rows(f"rate_{value}", units, contrasts, cluster=cluster, **rules)
     result = estimates(rows, by=[*names, "condition"], extra=MISSING_OF_RATE, outcomes=checked)
     return with_method(result, cluster, None)
-
-
-def contrasts_of_rates(units: Units) -> list[Contrast]:
-    """Return a contrast of one arm for each group and condition."""
-    return [
-        Contrast(
-            values | {"condition": condition},
-            group,
-            {(condition,): 1.0},
-            nothing="no attempt has an outcome",
-        )
-        for group, values in enumerate(units.groups)
-        for condition in ordered(key[0] for key in units.arms_of_group(group))
-    ]
 
 
 _LOG_P = (math.log(1e-10), math.log(1.0 - 1e-9))  # The range of p-values, as logarithms.

@@ -20,6 +20,7 @@ from skillcomp.contrast import (
     Bounds,
     Contrast,
     Units,
+    contrasts_with,
     ends_of,
     missing_note,
     within,
@@ -27,6 +28,7 @@ from skillcomp.contrast import (
 from skillcomp.deltas.paired_deltas_and_price import (
     amount_deltas,
     attempts_of_outcomes,
+    contrast_rows,
     deltas_and_units,
 )
 from skillcomp.errors import FrameError, plural, require_known
@@ -43,6 +45,7 @@ from skillcomp.frames.estimates import (
     PLACEBO,
     By,
     columns_of,
+    estimates,
     grouped,
     interval_of,
     is_among,
@@ -222,7 +225,7 @@ def decide(
     deltas = deltas.assign(margin=margin, highest=ends[1])
     deltas["reference_low"] = [base.interval.low for base in bases]
     deltas = deltas.assign(**_p_of_margins(units, contrasts, deltas, rules))
-    deltas = _over_placebo(deltas, outcomes, names, reference, how)
+    deltas = _over_placebo(deltas, units, contrasts, names, rules)
 
     def judge(deltas: pd.DataFrame) -> pd.DataFrame:
         """Add the verdict, and whether missing attempts overturn it."""
@@ -382,7 +385,11 @@ def _with_notes(deltas: pd.DataFrame, remarks: Iterable[str]) -> pd.DataFrame:
 
 
 def _over_placebo(
-    deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[str], reference: str, how: Fields
+    deltas: pd.DataFrame,
+    units: Units,
+    contrasts: Sequence[Contrast],
+    names: list[str],
+    rules: Fields,
 ) -> pd.DataFrame:
     """Add ``over_placebo``, the delta between each condition and the placebo, with its limits."""
     renamed = {
@@ -393,25 +400,22 @@ def _over_placebo(
     }
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), NAN))
-    over = deltas_and_units(outcomes, _WHAT, reference=PLACEBO, **how)[0]
-    over = over[[*names, "condition", *renamed]].rename(columns=renamed)
-    deltas = deltas.merge(over, on=[*names, "condition"], how="left")
-    # a note for each condition whose deltas to placebo and to reference use different cases
-    keys = listed([*names, *CASE])
-    run = outcomes.dropna(subset=how["value"])[[*keys, "condition"]].drop_duplicates()
-    delta, beyond = (
-        is_among(run, run[run["condition"].eq(other)], keys) for other in (reference, PLACEBO)
-    )
-    sides = run.assign(delta=delta, over=beyond, differs=delta != beyond)
-    counts = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
-    counts["remark"] = [
-        f"over_placebo rests on other cases than the delta: {n_over} and {n}" if differs else ""
-        for n, n_over, differs in counts.itertuples(index=False)
-    ]
-    other = counts["remark"].reset_index()
-    matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
-    remarks = matched["remark"].fillna("").where(deltas["over_placebo"].notna(), "")
-    return _with_notes(deltas, remarks)
+    keys = [*names, "condition"]
+    rows = contrast_rows("delta_passed", units, contrasts_with(units, PLACEBO), **rules)
+    over = estimates(rows, by=keys)
+    over = over[[*keys, *renamed, "n"]].rename(columns=renamed | {"n": "n_over"})
+    deltas = deltas.merge(over, on=keys, how="left")
+    remarks = []
+    for each, (_, delta) in zip(contrasts, deltas.iterrows(), strict=True):
+        remark = ""
+        if pd.notna(delta["over_placebo"]):
+            three = replace(each, weights={**each.weights, (PLACEBO,): 0.0})
+            known = ~np.isnan(units.part(three).numbers["level"])
+            if (known[:, 0] & (known[:, 1] != known[:, 2])).any():
+                remark = "over_placebo rests on other cases than the delta"
+                remark += f": {delta['n_over']:.0f} and {delta['n']:.0f}"
+        remarks.append(remark)
+    return _with_notes(deltas.drop(columns="n_over"), remarks)
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
@@ -1102,16 +1106,7 @@ def compare(
     rows["limit"] = np.nan if limit is None else limit
     for argument in ("by", "average"):
         how[argument] = columns_of(attempts, *how[argument])
-    attempts = prepared(
-        attempts,
-        "attempts",
-        how["by"],
-        _COMPARE,
-        compared=["condition"],
-        average=how["average"],
-        agents=True,
-    )
-    rows = _with_savings(rows, attempts, amount, limit, how)
+    rows = _with_savings(rows, attempts, amount, limit, how | {"what": _COMPARE})
     rows["verdict"] = _comparison_verdicts(rows)
     rows = with_missing_attempts(
         rows, units, contrasts, assume_missing, cluster=cluster, interval=interval
