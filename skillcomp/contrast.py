@@ -1028,6 +1028,8 @@ def compared_units(
 
 def contrasts_with(units: Units, reference: str) -> list[Contrast]:
     """Return the contrast of each group and condition with the reference."""
+    if not isinstance(reference, str):
+        raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
     return [
         Contrast(
             about=values | {"condition": condition, "reference": reference},

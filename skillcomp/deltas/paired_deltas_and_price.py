@@ -306,7 +306,8 @@ def deltas_and_units(
     in error messages. ``how`` contains ``bounds`` and ``average``.
     """
     how |= {"value": value, "cluster": cluster, "weight": weight}
-    units, contrasts = paired_units(outcomes, by, what, reference=reference, **how)
+    _, units = compared_units(outcomes, by, what, reference=reference, **how)
+    contrasts = contrasts_with(units, reference)
     rows = contrast_rows(
         f"delta_{value}", units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval
     )
@@ -427,20 +428,6 @@ def _deltas_of_values(
 def has_single_checks(outcomes: pd.DataFrame) -> bool:
     """Return whether each attempt has one check, so that its share is its pass."""
     return "n_checks" in outcomes and bool(outcomes["n_checks"].eq(1).all())
-
-
-def paired_units(
-    outcomes: pd.DataFrame, by: Sequence[str], what: str, *, reference: str, **how: Any
-) -> tuple[Units, list[Contrast]]:
-    """Return the cases and, for each group and condition, its contrast with the reference.
-
-    ``what`` names the analysis in error messages. ``how`` contains further arguments of
-    :func:`skillcomp.contrast.compared_units`.
-    """
-    if not isinstance(reference, str):
-        raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
-    _, units = compared_units(outcomes, by, what, reference=reference, **how)
-    return units, contrasts_with(units, reference)
 
 
 NO_AMOUNTS = "no case has an amount in both conditions"

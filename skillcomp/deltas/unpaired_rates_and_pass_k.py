@@ -29,7 +29,6 @@ from skillcomp.deltas.paired_deltas_and_price import (
     OwnWords,
     contrast_rows,
     in_own_words,
-    paired_units,
 )
 from skillcomp.frames.estimates import By, estimates, listed, row, with_method
 from skillcomp.stats import repeats
@@ -334,12 +333,12 @@ def _pass_k(
     names, what = listed(by, "condition"), f"deltas.{measure}"
     of_case = _PASS_K[measure]
     of_case([], [], k)  # this call raises an error if k is not a positive whole number
+    _, units = compared_units(outcomes, names, what, reference=reference)
     if reference is None:
-        _, units = compared_units(outcomes, names, what)
         contrasts = contrasts_of_rates(units)
         name, extra = measure, MISSING_OF_RATE
     else:
-        units, contrasts = paired_units(outcomes, names, what, reference=reference)
+        contrasts = contrasts_with(units, reference)
         name, extra = f"delta_{measure}", DELTA_COLUMNS
     numbers = units.numbers
     retried = (numbers["retried"] > 0) & (measure == "pass_at_k")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -233,16 +233,14 @@ def decide(
         deltas = deltas.assign(
             verdict=verdicts_of_rows(deltas), n_family=deltas["p_adjusted"].notna().sum()
         )
-        deltas = with_missing_attempts(
-            deltas, units, contrasts, assume_missing, cluster=cluster, interval=interval
-        )
+        deltas = with_missing_attempts(deltas, units, contrasts, assume_missing, rules)
         return _with_reasons(deltas)
 
     judged = judge(deltas)
     alone = deltas[LIMITS].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
     alone["p_adjusted_uncorrected"] = judged["p_adjusted"]
     judged = judged.assign(**alone, estimator=NAIVE, n_gold=NAN, labels_needed=NAN)
-    if corrected is None and interval == "adaptive":
+    if corrected is None and interval == "adaptive" and len(deltas):
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
         deltas = deltas.assign(**alone, n_family=judged["n_family"])
@@ -336,19 +334,12 @@ def _p_of_margins(
     margin, highest = deltas[["margin", "highest"]].iloc[0].astype(float)
     bases = _references(contrasts)
     tests = ((contrasts, -margin, 1), (contrasts, margin, -1), (bases, highest - margin, 1))
-    p_values = [
-        [
-            one_sided(mean.interval.p_value, sign * (mean.interval.estimate - null) > 0)
-            for mean in within(units, rows, **how, null=null, notes=False)
-        ]
-        for rows, null, sign in tests
-    ]
+    p_values = []
+    for rows, null, sign in tests:
+        means = _intervals(units, rows, how | {"null": null})
+        half = means["p_value"] / 2.0
+        p_values.append(half.where(sign * (means["estimate"] - null) > 0, 1.0 - half))
     return dict(zip(MARGIN_P, p_values, strict=True))
-
-
-def one_sided(p_value: float, as_claimed: bool) -> float:
-    """Return a one-sided p-value; ``as_claimed``: whether the estimate is on the claimed side."""
-    return p_value / 2.0 if as_claimed else 1.0 - p_value / 2.0
 
 
 def _verdicts_by_other_rules(
@@ -362,11 +353,11 @@ def _verdicts_by_other_rules(
     remarks = [""] * len(deltas)
     for rule in ("bounded", "t"):
         rules = how | {"interval": rule}
-        means = [each.interval for each in within(units, contrasts, **rules, notes=False)]
+        means = _intervals(units, contrasts, rules)
         other = deltas.assign(
-            ci_low=[mean.low for mean in means],
-            ci_high=[mean.high for mean in means],
-            p_value=[mean.p_value for mean in means],
+            ci_low=means["low"],
+            ci_high=means["high"],
+            p_value=means["p_value"],
             **_p_of_margins(units, contrasts, deltas, rules),
         )
         other = verdicts_of_rows(with_adjusted_p(other))
@@ -439,31 +430,8 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
 ENOUGH_MISSING = 0.05
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim that a contrast (a delta, or the rate of an arm) is above ``bound``.
-
-    ``is_gain`` is True if the claim is also that the delta is above 0. A loss of the condition is
-    expressed as a gain of the reference. ``moved`` is what a correction for the grader's errors
-    adds to the estimate and to the lower limit; it is assumed to be the same for missing attempts.
-    """
-
-    contrast: Contrast
-    bound: float
-    ci_level: float
-    is_gain: bool = False
-    moved: tuple[float, float] = (0.0, 0.0)
-
-    def fails_in_worst_case(self, units: Units, **how: Any) -> bool:
-        """Return whether the claim fails if all missing attempts are set against it.
-
-        It fails if the estimate is not above the bound or, for a gain, if the interval includes 0.
-        """
-        filled = units.filled(self.contrast.weights)
-        (worst,) = within(filled, [self.contrast], ci_level=self.ci_level, **how)
-        estimate = worst.interval.estimate + self.moved[0]
-        low = worst.interval.low + self.moved[1]
-        return not estimate > self.bound or (self.is_gain and not low > 0)
+# the words of `compare` that rest on the same claims as those of `decide`
+_SAME_CLAIM = {"better": "helps", "worse": "hurts"}
 
 
 def with_missing_attempts(
@@ -471,7 +439,7 @@ def with_missing_attempts(
     units: Units,
     contrasts: Sequence[Contrast],
     assume_missing: str | None,
-    **how: Any,
+    rules: Fields,
 ) -> pd.DataFrame:
     """Overturn the verdicts that missing attempts could change.
 
@@ -480,12 +448,12 @@ def with_missing_attempts(
     decided : pandas.DataFrame
         Verdicts with the columns of :func:`skillcomp.deltas.paired` and ``margin``.
     units, contrasts : Units, sequence of Contrast
-        The cases, and the contrast of each row.
+        The cases, and the contrast of each row with one reference.
     assume_missing : str or None
         The assumption, such as ``at random``, under which a verdict is kept.
-    **how : str
-        The arguments ``cluster`` and ``interval`` of :func:`skillcomp.deltas.paired` with which the
-        rows were made.
+    rules : dict
+        The arguments ``cluster``, ``ci_level`` and ``interval`` of
+        :func:`skillcomp.deltas.paired` with which the rows were made.
 
     Returns
     -------
@@ -495,54 +463,69 @@ def with_missing_attempts(
         if there is an assumption, unchanged; ``assume_missing`` then names the assumption. It is
         empty in all other rows.
     """
-    rows = []
-    for (_, row), contrast in zip(decided.iterrows(), contrasts, strict=True):
-        # examine a row only if one of its conditions lacks enough attempts
-        counts = ("n_missing", "n_missing_reference")
-        lost = [row[name] / max(row[name.replace("missing", "attempts")], 1) for name in counts]
-        lacks = max(lost) >= ENOUGH_MISSING - 1e-9
-        is_shaken = lacks and any(
-            claim.fails_in_worst_case(units, **how) for claim in _claims_of_row(row, contrast)
-        )
-        verdict, assumed, remark = row["verdict"], "", ""
-        if is_shaken:
-            claimed = f"'{verdict}'" if " " in verdict else verdict
-            assumed = assume_missing or ""
-            remark = f"{claimed}, assuming that attempts are missing {assumed}"
-            if not assumed:
-                others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
-                verdict = "undetermined"
-                remark = f"undetermined: too many attempts are missing; {others}"
-        rows.append((verdict, is_shaken, assumed, remark))
-    columns = ["verdict", "overturned", "assume_missing", "remark"]
-    judged = pd.DataFrame(rows, columns=columns, index=decided.index)
-    decided = _with_notes(decided, judged.pop("remark"))
-    return decided.assign(**judged.astype({"overturned": bool}))
+    lost, planned = (
+        decided[[f"n_{name}", f"n_{name}_reference"]].to_numpy(float)
+        for name in ("missing", "attempts")
+    )
+    lacks = (lost >= (ENOUGH_MISSING - 1e-9) * np.maximum(planned, 1.0)).any(axis=1)
+    overturned = np.zeros(len(decided), bool)
+    if lacks.any():
+        some = [contrasts[at] for at in np.flatnonzero(lacks)]
+        overturned[lacks] = _fails_in_worst_case(decided[lacks], units, some, rules)
+    remarks = []
+    for is_shaken, verdict, estimate in zip(
+        overturned, decided["verdict"], decided["estimate"], strict=True
+    ):
+        claimed = f"'{verdict}'" if " " in verdict else verdict
+        remark = f"{claimed}, assuming that attempts are missing {assume_missing}"
+        if assume_missing is None:
+            others = f"the others alone would say {claimed} ({estimate:+.2f})"
+            remark = f"undetermined: too many attempts are missing; {others}"
+        remarks.append(remark if is_shaken else "")
+    decided = _with_notes(decided, remarks).assign(overturned=overturned)
+    if assume_missing is None:
+        decided["verdict"] = decided["verdict"].mask(overturned, "undetermined")
+    return decided.assign(assume_missing=np.where(overturned, assume_missing or "", ""))
 
 
-def _claims_of_row(row: pd.Series, contrast: Contrast) -> list[Claim]:
-    """Return the claims from which the verdict of a row follows; none if it is undetermined."""
-    verdict, margin = row["verdict"], row["margin"]
-    level = row["ci_level"]
-    moved = {end: row.get(f"moved_{end}", 0.0) for end in ("estimate", "low", "high", "rate")}
-    up, down = (moved["estimate"], moved["low"]), (-moved["estimate"], -moved["high"])
-    turned = replace(contrast, weights={arm: -w for arm, w in contrast.weights.items()})
-    gain = Claim(contrast, margin, level, is_gain=True, moved=up)
-    loss = Claim(turned, margin, level, is_gain=True, moved=down)
-    base = replace(contrast, weights={(row["reference"],): 1.0}, sides=("",))
-    of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
-    no_loss = replace(gain, bound=-margin, is_gain=False)
-    claims = {
-        "teaching": [gain],
-        "harmful": [loss],
-        "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
-        "redundant": [no_loss, Claim(base, row.get("highest", 1.0) - margin, level, moved=of_rate)],
-        "helps": [replace(gain, bound=0.0)],
-        "hurts": [replace(loss, bound=0.0)],
+def _fails_in_worst_case(
+    rows: pd.DataFrame, units: Units, contrasts: Sequence[Contrast], rules: Fields
+) -> Any:
+    """Return whether the claims of each verdict fail if all missing attempts are set against them.
+
+    A claim that a delta (or rate) is above or below a bound fails if its estimate is not; a gain or
+    loss fails, too, if the interval includes 0. The columns ``MOVED`` are what a correction for the
+    grader's errors adds; it is assumed to be the same for missing attempts.
+    """
+    rows = rows.reset_index(drop=True)
+    against_gain = dict.fromkeys(units.arms, 1.0) | {(contrasts[0].about["reference"],): -1.0}
+    fewest = units.filled(against_gain)
+    most = units.filled({arm: -weight for arm, weight in against_gain.items()})
+    least, greatest = (_intervals(filled, contrasts, rules) for filled in (fewest, most))
+    rates = _intervals(most, _references(contrasts), rules)["estimate"]
+    moved = rows.reindex(columns=MOVED, fill_value=0.0)
+    low, high = (each["estimate"] + moved["moved_estimate"] for each in (least, greatest))
+    is_gain = least["low"] + moved["moved_low"] > 0
+    is_loss = greatest["high"] + moved["moved_high"] < 0
+    margin = rows["margin"]
+    passes = rates + moved["moved_rate"] > rows.get("highest", 1.0) - margin
+    holds = {
+        "teaching": (low > margin) & is_gain,
+        "harmful": (high < -margin) & is_loss,
+        "ineffective": (low > -margin) & (high < margin),
+        "redundant": (low > -margin) & passes,
+        "helps": (low > 0) & is_gain,
+        "hurts": (high < 0) & is_loss,
+        "as good": low > -margin,
     }
-    # `skillverdicts.compare` uses the words worse and better instead of hurts and helps
-    claims |= {"worse": claims["hurts"], "better": claims["helps"]}
-    return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
+    verdict = rows["verdict"].replace(_SAME_CLAIM)
+    claims = [verdict.eq(word) | verdict.str.startswith(f"{word} ") for word in holds]
+    return np.select(claims, [~kept for kept in holds.values()], default=False)
+
+
+def _intervals(units: Units, contrasts: Sequence[Contrast], rules: Fields) -> pd.DataFrame:
+    """Return the interval of each contrast as a row, without notes on the cases."""
+    return pd.DataFrame([each.interval for each in within(units, contrasts, **rules, notes=False)])
 
 
 def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -> pd.DataFrame:
@@ -673,8 +656,7 @@ def with_corrections(
         ``correction_reason`` explains why this estimator, or none, is recommended. ``n_gold``
         counts the labelled cases. ``labels_needed`` is the number of further labelled cases after
         which a verdict is expected (NaN if unknown, infinite if labels on all cases are too few).
-        The columns with the prefix ``moved_`` are the corrected minus the uncorrected values;
-        :class:`skillcomp.skillverdicts.decide_and_compare_cases.Claim` needs them.
+        The columns with the prefix ``moved_`` are the corrected minus the uncorrected values.
     """
     rows = _checked_rows(deltas, corrected, by, value)
     rates = rows[rows["measure"].eq(f"rate_{value}")]
@@ -1108,9 +1090,8 @@ def compare(
         how[argument] = columns_of(attempts, *how[argument])
     rows = _with_savings(rows, attempts, amount, limit, how | {"what": _COMPARE})
     rows["verdict"] = _comparison_verdicts(rows)
-    rows = with_missing_attempts(
-        rows, units, contrasts, assume_missing, cluster=cluster, interval=interval
-    )
+    rules = {name: how[name] for name in ("cluster", "ci_level", "interval")}
+    rows = with_missing_attempts(rows, units, contrasts, assume_missing, rules)
     return rows.assign(verdict=rows["verdict"].replace("undetermined", NOT_SHOWN))
 
 
