@@ -86,9 +86,7 @@ def contrast(
     bounds : tuple of float, optional
         As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     cluster, average, weight, interval
-        As in :func:`skillcomp.deltas.paired`. An averaged column may be nested in ``between``, such
-        as ``average="agent"`` with ``between="agent_family"``: the agents of each family are
-        averaged within the case; a case that lacks the outcome of one of them is dropped.
+        As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the interval.
 
@@ -164,16 +162,7 @@ def contrast(
     keys = [*names, between, *averaged]
     of_value: Fields = {"value": value, "bounds": bounds}
     table = case_table(checked, by=keys, cluster=cluster, weight=weight, **of_value)
-    nested = [n for n in averaged if grouped(table, [n])[between].nunique().max() == 1]
-    units = Units.of(
-        table,
-        names,
-        arm=[between, "condition"],
-        average=[name for name in averaged if name not in nested],
-        nested=nested,
-        **of_value,
-    )
-    means = f"averaged over {', '.join(nested)} within each {between} and case" if nested else ""
+    units = Units.of(table, names, arm=[between, "condition"], average=averaged, **of_value)
     levels = sorted(checked[between].unique().tolist(), key=lambda x: (isinstance(x, str), x))
     contrasts = []
     for group, about in enumerate(units.groups):
@@ -191,7 +180,7 @@ def contrast(
                     weights=weights,
                     sides=(str(level), str(other)),
                     nothing=_why_nothing(units, group, weights, between),
-                    note=join_notes(means, note),
+                    note=note,
                 )
             )
     measure = f"{'delta' if base is None else 'difference'}_{value}"
@@ -242,6 +231,12 @@ def _checked_outcomes(
             f"cases. Use by=['{between}'] in sc.deltas.paired; sc.transfer.gap compares near and "
             "far cases."
         )
+    for name in averaged:
+        if len(levels) and grouped(checked, [name])[between].nunique().max() < 2:
+            raise FrameError(
+                f"{_WHAT}: average='{name}': no {name} has two values of '{between}', so they "
+                f"cannot be compared for the same {name}. Use between='{name}', or no average=."
+            )
     return checked
 
 
