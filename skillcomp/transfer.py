@@ -26,7 +26,7 @@ from skillcomp.contrast import (
     missing_note,
     slope,
 )
-from skillcomp.deltas.paired_deltas_and_price import OwnWords, contrast_rows, in_own_words
+from skillcomp.deltas import OwnWords, contrast_rows, in_own_words
 from skillcomp.errors import FrameError, literal, plural
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE

@@ -28,7 +28,7 @@ from skillcomp import (
     triggers,
 )
 from skillcomp.contrast import BoundedValue, Bounds
-from skillcomp.deltas.paired_deltas_and_price import has_single_checks
+from skillcomp.deltas import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, require_known
 from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered

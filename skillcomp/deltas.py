@@ -1,14 +1,21 @@
-"""The change of rates and amounts on the same cases, and the price of a pass."""
+"""Paired deltas: the change in pass rate on the same cases when the skill is loaded.
+
+Conditions are paired on the case, and repeats are averaged within the case. The unit of evidence is
+the case or the skill, never the attempt.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from itertools import combinations, pairwise, product
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.optimize import brentq
 
 from skillcomp.contrast import (
     MISSING,
@@ -19,40 +26,62 @@ from skillcomp.contrast import (
     Contrast,
     Units,
     case_table,
+    check_bounds,
     claim,
     claimed,
     compared_outcomes,
     compared_units,
     contrasts_of_rates,
     contrasts_with,
+    first_names,
     level_table,
     missing_note,
     within,
 )
-from skillcomp.errors import FrameError, plural
-from skillcomp.frames.check import as_list, check
-from skillcomp.frames.contracts import AMOUNTS, CASE, Amount
+from skillcomp.errors import FrameError, plural, require_known
+from skillcomp.frames.check import as_list, check, require_frame
+from skillcomp.frames.contracts import AMOUNTS, ATTEMPT_KEYS, CASE, CONTRACTS, Amount
 from skillcomp.frames.estimates import (
+    RESERVED,
     By,
     estimates,
     grouped,
     groups,
     listed,
     n_distinct,
+    ordered,
     prepared,
     refuse_different_checks,
+    refuse_pooling,
     require_columns,
     require_reference,
     row,
+    rows_of_group,
     sorted_by,
     with_adjusted_p,
     with_cautions,
     with_method,
 )
 from skillcomp.frames.reference_labels import RESULTS, usable
+from skillcomp.removed_names import raise_missing_name
+from skillcomp.stats import repeats
 from skillcomp.stats.bounded import DELTAS, IntervalRule, bounded_mean, mixed_of_case
 from skillcomp.stats.clusters_and_amounts import amount_change, cr2_mean, log_ratio, ratio_of_means
-from skillcomp.stats.results import Fields, Floats, Interval, is_number, join_notes, undefined
+from skillcomp.stats.results import NAN, Fields, Floats, Interval, is_number, join_notes, undefined
+
+__all__ = [
+    "contrast",
+    "over_time",
+    "paired",
+    "pass_at_k",
+    "pass_hat_k",
+    "price",
+    "rates",
+    "unpaired",
+]
+
+__dir__ = __all__.copy  # so that dir() lists the public names
+__getattr__ = raise_missing_name(__name__)
 
 _WHAT = "deltas.paired"
 _DIMENSION = "comprehension_dimension"
@@ -635,7 +664,7 @@ def no_attempt_of_these(keys: Sequence[str], what: str) -> FrameError:
 
 _PRICE = "deltas.price"
 _AMOUNTS = ("cost_usd", "tokens", "minutes")
-_EXTRA = ["reference", "amount", "rate", "n_dropped", *MISSING[:4]]
+_OF_PRICE = ["reference", "amount", "rate", "n_dropped", *MISSING[:4]]
 
 
 def price(
@@ -741,14 +770,14 @@ def price(
     priced = {}
     for name, value in _amounts_of_outcomes(checked, attempts).items():
         known = value.notna() & passed.notna()
-        amounts, rates = (
+        amounts, passes = (
             level_table(checked, values.where(known), by=names, cluster=cluster)
             for values in (value, passed)
         )
-        of_case: Fields = {"_size": asked["_size"], "_fewest": rates["_n"]}
-        of_case["_mixed"] = mixed_of_case(rates["_level"], rates["_n"])
+        of_case: Fields = {"_size": asked["_size"], "_fewest": passes["_n"]}
+        of_case["_mixed"] = mixed_of_case(passes["_level"], passes["_n"])
         priced[name] = [
-            Units.of(table.assign(**of_case), names, value="level") for table in (amounts, rates)
+            Units.of(table.assign(**of_case), names, value="level") for table in (amounts, passes)
         ]
     contrasts = [*contrasts_of_rates(judged), *contrasts_with(judged, reference)]
     contrasts.sort(key=lambda contrast: contrast.group)
@@ -758,7 +787,7 @@ def price(
         for contrast, amount in product(contrasts, _AMOUNTS)
     ]
     keys = [*names, "condition"]
-    prices = estimates(rows, by=keys, extra=_EXTRA, outcomes=checked, reference=reference)
+    prices = estimates(rows, by=keys, extra=_OF_PRICE, outcomes=checked, reference=reference)
     return with_method(prices, cluster, None)
 
 
@@ -800,7 +829,7 @@ def _price_row(
     contrast: Contrast,
     judged: Units,
     priced: Units,
-    rates: Units,
+    rated: Units,
     *,
     cluster: str,
     ci_level: float,
@@ -808,7 +837,7 @@ def _price_row(
 ) -> Fields:
     """Return the row of a price; if there is no price, its estimate is NaN with a note.
 
-    ``priced`` and ``rates`` have the mean amount and the pass rate over the attempts with an
+    ``priced`` and ``rated`` have the mean amount and the pass rate over the attempts with an
     outcome and an amount, ``judged`` those with an outcome. If many attempts with an outcome lack
     the amount under one condition, there is no price, because these may be the failed ones.
     """
@@ -818,7 +847,7 @@ def _price_row(
     levels = cases.numbers["level"]
     value, passes = (
         pd.Series(each.numbers["level"] @ each.weights)
-        for each in (cases, rates.part(contrast).means_of_cases())
+        for each in (cases, rated.part(contrast).means_of_cases())
     )
     counts = part.missing(sides)[0]
     lost = judged.part(contrast).missing(sides)[0]
@@ -836,7 +865,7 @@ def _price_row(
         reason = f"too many attempts lack {amount}, and they may be the failed ones: no price"
     elif is_paired:
         rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
-        reason = _reason_without_price(within(rates, [contrast], **rules)[0].interval)
+        reason = _reason_without_price(within(rated, [contrast], **rules)[0].interval)
     elif not passes.any():
         reason = "no attempt passed"
     if reason:
@@ -855,3 +884,760 @@ def _price_row(
     columns = {"amount": value.mean(), "rate": passes.mean(), "n_dropped": n_dropped}
     columns |= dict(zip(MISSING, counts, strict=False)) | contrast.about
     return row(f"{amount}_per_{'added_' if is_paired else ''}pass", result, **columns)
+
+
+MISSING_OF_RATE = [*MISSING[:2], *MISSING[-2:]]
+
+
+def rates(
+    outcomes: pd.DataFrame,
+    *,
+    by: By = (),
+    value: BoundedValue | OwnWords = "passed",
+    bounds: Bounds = None,
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate the pass rate under each condition, with an interval clustered by case or skill.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame.
+    by : str or sequence of str
+        Columns that group the rows, in addition to ``condition``.
+    value : {"passed", "share_passed", "passed_own_words", "score"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`; scores need ``bounds``.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
+    cluster, average, weight, interval
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition with the estimates columns. The measure is ``rate_passed``,
+        ``rate_share_passed``, ``rate_passed_own_words`` or ``rate_score``. The estimate is from 0
+        to 1, or within ``bounds``; it is NaN with a note if no attempt has an outcome.
+        ``n_missing`` of ``n_attempts`` attempts are missing, as in :func:`skillcomp.deltas.paired`.
+        ``worst_low`` is the rate if all missing attempts had
+        failed, ``worst_high`` the rate if all had passed (a missing attempt with a failed check
+        cannot pass).
+
+    Notes
+    -----
+    Cases have equal weights, unless ``weight`` is used. The interval is that of
+    :func:`skillcomp.stats.bounded.bounded_mean` for the rates of the cases. Unless ``interval`` is
+    ``"t"``, it is within 0 and 1 and never has zero width.
+    """
+    names, levels = listed(by, "condition"), listed(average)
+    how: Fields = {"cluster": cluster, "average": levels, "weight": weight}
+    rules: Fields = {"ci_level": ci_level, "interval": interval}
+    if value == "passed_own_words" and bounds is None:
+        estimate = partial(rates, by=names, **how, **rules)
+        return in_own_words(estimate, outcomes, "deltas.rates", None)
+    how |= {"value": value, "bounds": bounds}
+    checked, units = compared_units(outcomes, names, "deltas.rates", **how)
+    contrasts = contrasts_of_rates(units)
+    rows = contrast_rows(f"rate_{value}", units, contrasts, cluster=cluster, **rules)
+    result = estimates(rows, by=[*names, "condition"], extra=MISSING_OF_RATE, outcomes=checked)
+    return with_method(result, cluster, None)
+
+
+_LOG_P = (math.log(1e-10), math.log(1.0 - 1e-9))  # The range of p-values, as logarithms.
+
+
+def unpaired(
+    outcomes: pd.DataFrame,
+    *,
+    by: By = (),
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
+    reference: str = "baseline",
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate the change in pass rate between conditions that have different cases.
+
+    The rate of each condition is that of :func:`skillcomp.deltas.rates`, over its own cases. If the
+    conditions have the same cases, use :func:`skillcomp.deltas.paired`, which is more precise.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame.
+    by : str or sequence of str
+        Columns that group the rows.
+    value : {"passed", "share_passed", "score"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
+    reference : str, default "baseline"
+        The condition that all others are compared with.
+    cluster, average, weight, interval
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition other than the reference, with the columns of
+        :func:`skillcomp.deltas.paired`. ``n`` counts the cases of both conditions, ``n_condition``
+        and ``n_reference`` those of each. The estimate is NaN with a note if a condition has no
+        outcome.
+
+    Raises
+    ------
+    FrameError
+        As for :func:`skillcomp.deltas.paired`.
+
+    See Also
+    --------
+    skillcomp.deltas.paired : The change on the same cases.
+    skillcomp.plots.estimates : Draws the result.
+
+    Notes
+    -----
+    The interval combines those of the two rates by square-and-add, and ``p_value`` inverts it. The
+    cases of the two conditions must be independent samples from the same kind of cases: if one
+    condition has the harder cases, the change is biased. In 41 simulated designs the coverage was
+    95.7 to 100 %, and 95 to 99 % in three with clusters. Clusters with cases under both conditions
+    were not simulated.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({
+    ...     "skill": "s", "case_id": [f"s/{i}" for i in range(24)],
+    ...     "condition": ["baseline"] * 12 + ["skill"] * 12,
+    ...     "passed": [True] * 3 + [False] * 9 + [True] * 11 + [False]})
+    >>> unpaired(frame)[["estimate", "n_condition", "n_reference"]].round(3)
+       estimate  n_condition  n_reference
+    0     0.667         12.0         12.0
+    """
+    names, what = listed(by), "deltas.unpaired"
+    how: Fields = {
+        "value": value,
+        "bounds": bounds,
+        "average": listed(average),
+        "reference": reference,
+        "cluster": cluster,
+        "weight": weight,
+    }
+    checked, units = compared_units(outcomes, names, what, **how)
+    rules = {"cluster": cluster, "interval": interval}
+    rows = [
+        _unpaired_row(units, contrast, f"delta_{value}", ci_level, rules)
+        for contrast in contrasts_with(units, reference)
+    ]
+    result = estimates(
+        rows,
+        by=[*names, "condition"],
+        extra=[*DELTA_COLUMNS, "n_condition", "n_reference"],
+        outcomes=checked,
+        reference=reference,
+    )
+    return with_method(result, cluster, weight)
+
+
+def _unpaired_row(
+    units: Units, contrast: Contrast, measure: str, ci_level: float, rules: Fields
+) -> Fields:
+    """Return the row of the difference between the rates of two conditions."""
+    arms = [
+        replace(contrast, weights={key: 1.0}, sides=("",), nothing=f"no outcome under {key[0]}")
+        for key in contrast.weights
+    ]
+
+    def difference(level: float) -> Interval:
+        means = within(units, arms, ci_level=level, **rules)
+        return means[0].interval.minus(means[1].interval)
+
+    first, second = within(units, arms, ci_level=ci_level, **rules)
+    result = first.interval.minus(second.interval)
+    result = replace(
+        result,
+        method=f"{first.interval.method}; square-and-add of two conditions",
+        note=join_notes(*dict.fromkeys((first.interval.note, second.interval.note))),
+        n_clusters=first.interval.n_clusters + second.interval.n_clusters,
+        p_value=_p_of_difference(difference, result.estimate),
+    )
+    (low, high), (reference_low, reference_high) = first.worst, second.worst
+    worst = (low - reference_high, high - reference_low)
+    return row(
+        measure,
+        result,
+        rate=first.interval.estimate,
+        reference_rate=second.interval.estimate,
+        n_dropped=first.n_dropped + second.n_dropped,
+        n_condition=first.interval.n,
+        n_reference=second.interval.n,
+        **dict(zip(MISSING, (*first.missing, *second.missing, *worst), strict=True)),
+        **contrast.about,
+    )
+
+
+def _p_of_difference(difference: Callable[[float], Interval], estimate: float) -> float:
+    """Return the smallest error rate at which the interval of a difference excludes 0."""
+
+    def reach(log_p: float) -> float:
+        interval = difference(1.0 - math.exp(log_p))
+        return interval.low if estimate > 0 else -interval.high
+
+    ends = [reach(log_p) for log_p in _LOG_P]
+    if not ends[0] < 0 < ends[1]:
+        # undefined, below the smallest or above the largest error rate
+        return math.nan if math.isnan(sum(ends)) else math.exp(_LOG_P[int(ends[0] < 0)])
+    return math.exp(brentq(reach, *_LOG_P, xtol=1e-6))
+
+
+_PASS_K = {"pass_at_k": repeats.pass_at_k, "pass_hat_k": repeats.pass_hat_k}
+
+
+def pass_at_k(
+    outcomes: pd.DataFrame,
+    *,
+    k: int,
+    by: By = (),
+    reference: str | None = None,
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate the probability that at least one of ``k`` attempts at a case passes.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame. Cases with fewer than ``k`` attempts that have an outcome are left out;
+        the note names them, and the largest ``k`` that all cases allow.
+    k : int
+        Number of attempts.
+    by : str or sequence of str
+        Columns that group the rows, in addition to ``condition``.
+    reference : str, optional
+        A condition, such as ``"baseline"``, from which the paired changes of the other conditions
+        are estimated. Default: estimate the probability under each condition.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition with the estimates columns (measure ``pass_at_k``), ``k``,
+        ``n_short`` (cases left out), and the columns of :func:`skillcomp.deltas.rates` about
+        missing attempts. With ``reference``, one row per ``by`` and other condition, with the
+        measure ``delta_pass_at_k`` and the columns of :func:`skillcomp.deltas.paired`.
+
+    See Also
+    --------
+    pass_hat_k : The probability that all of ``k`` attempts pass.
+
+    Notes
+    -----
+    The estimate of a case is unbiased for any number of attempts that is at least ``k``. If the
+    attempts were repeated until one passed, a case that stopped at its first pass counts as 1 if
+    ``k`` is at least its number of attempts, and otherwise as 0; ``note`` gives their number. The
+    attempts were repeated if, under a condition, at least three cases have several attempts and in
+    nine of ten of these only the last attempt passes. The mean
+    over cases, and the mean of the differences on the same cases, have the ``"bounded"`` interval
+    of :func:`skillcomp.stats.bounded.bounded_mean`, which assumes nothing about unseen cases.
+
+    Examples
+    --------
+    Four cases with three attempts each; ``passes`` has the number of passes of each case.
+
+    >>> import pandas as pd
+    >>> passes = {"baseline": [0, 1, 0, 2], "skill": [1, 3, 2, 3]}
+    >>> frame = pd.DataFrame([{"skill": "s", "case_id": f"s/{i}", "condition": c, "passed": j < n}
+    ...     for c, cases in passes.items() for i, n in enumerate(cases) for j in range(3)])
+    >>> change = pass_at_k(frame, k=2, reference="baseline")
+    >>> change[["condition", "measure", "estimate", "rate"]].round(2)
+      condition          measure  estimate  rate
+    0     skill  delta_pass_at_k       0.5  0.92
+    """
+    return _pass_k(outcomes, k, by, reference, ci_level, "pass_at_k")
+
+
+def pass_hat_k(
+    outcomes: pd.DataFrame,
+    *,
+    k: int,
+    by: By = (),
+    reference: str | None = None,
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate the probability that all of ``k`` attempts pass; see :func:`pass_at_k`."""
+    return _pass_k(outcomes, k, by, reference, ci_level, "pass_hat_k")
+
+
+def _pass_k(
+    outcomes: pd.DataFrame, k: int, by: By, reference: str | None, ci_level: float, measure: str
+) -> pd.DataFrame:
+    names, what = listed(by, "condition"), f"deltas.{measure}"
+    of_case = _PASS_K[measure]
+    of_case([], [], k)  # this call raises an error if k is not a positive whole number
+    _, units = compared_units(outcomes, names, what, reference=reference)
+    if reference is None:
+        contrasts = contrasts_of_rates(units)
+        name, extra = measure, MISSING_OF_RATE
+    else:
+        contrasts = contrasts_with(units, reference)
+        name, extra = f"delta_{measure}", DELTA_COLUMNS
+    numbers = units.numbers
+    retried = (numbers["retried"] > 0) & (measure == "pass_at_k")
+    at_k = _units_at_k(units, k, of_case, retried, is_paired=reference is not None)
+    # the attempts at a case that stopped at its first pass are enough for any k
+    n_at_k = np.where(retried, np.maximum(numbers["n"], k), numbers["n"])
+    units = replace(units, numbers=numbers | {"n": n_at_k})
+    # the adaptive rule is not defined for sets of k attempts, so use the bounded interval
+    rows = contrast_rows(name, at_k, contrasts, ci_level=ci_level, interval="bounded")
+    for each, contrast in zip(rows, contrasts, strict=True):
+        part = units.part(contrast)
+        n, label = pd.Series(part.numbers["n"].min(axis=1)), pd.Series(part.facts["label"])
+        note = each["note"].replace("no outcome in", f"fewer than {k} outcomes in")
+        each |= {"k": k, "n_short": int(n.lt(k).sum())}
+        if n.lt(k).any():
+            largest = int(n.min())
+            largest_k = (
+                f"the largest k for all cases is {largest}" if largest else "no k suits all cases"
+            )
+            short = first_names(label[n.lt(k)].to_numpy())
+            few = f"with fewer than {k} attempts that have an outcome: {short}"
+            note = join_notes(note, f"left out, {few}; {largest_k}")
+        each["note"] = note
+        each["method"] = f"pass{'@' if measure == 'pass_at_k' else '^'}{k}, {each['method']}"
+    columns = [*extra, "k", "n_short"]
+    keys = [*names, "condition"]
+    return estimates(rows, by=keys, extra=columns, outcomes=outcomes, reference=reference)
+
+
+def _units_at_k(
+    units: Units, k: int, of_case: Callable[..., Any], retried: Any, *, is_paired: bool
+) -> Units:
+    """Replace the rates of the units, and the bounds of the rates, by pass@k or pass^k.
+
+    Whether a case that stopped at its first pass would pass within k attempts is known: 1 if k is
+    at least its number of attempts, otherwise 0.
+    """
+    numbers = dict(units.numbers)
+    for name, count in (("level", "n"), ("low", "size"), ("high", "size")):
+        n = units.numbers[count]
+        enough = np.nan_to_num(n) >= k
+        passes = np.rint(units.numbers[name][enough] * n[enough])
+        numbers[name] = np.full(n.shape, NAN)
+        numbers[name][enough] = of_case(n[enough], passes, k)
+        numbers[name][retried] = n[retried] <= k
+    enough |= retried
+    if is_paired:  # pairs with fewer than k expected attempts lack no attempts
+        numbers["size"] = np.where(enough, numbers["size"], NAN)
+    return replace(units, numbers=numbers)
+
+
+_CONTRAST = "deltas.contrast"
+_OF_CONTRAST = ["reference", "reference_condition", "rate", "reference_rate", "n_dropped", *MISSING]
+
+
+def contrast(
+    outcomes: pd.DataFrame,
+    *,
+    between: By,
+    condition: str | None = None,
+    reference: str = "baseline",
+    by: By = (),
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
+    cluster: str = "case",
+    average: By = (),
+    weight: str | None = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate how deltas or pass rates differ between agents, graders or rounds.
+
+    All levels are compared on the same cases. Without ``condition``, the deltas of the levels are
+    compared: does the skill help one agent more than another? With ``condition``, their pass rates
+    under this condition are compared.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame with skill, case_id, condition and the column ``between``.
+    between : str
+        The column with the levels to compare, such as ``"agent"``, ``"grader"``, ``"round"`` or a
+        column of your own; one column only. Conditions, such as versions of a skill, are compared
+        by :func:`skillcomp.deltas.paired`.
+    condition : str, optional
+        The condition under which pass rates are compared. Default: compare deltas.
+    reference : str, default "baseline"
+        The condition from which deltas are taken. Not used with ``condition``.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]``.
+    value : {"passed", "share_passed", "score"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
+    cluster, average, weight, interval
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, condition and pair of levels, with the estimates columns. The column
+        ``between`` holds the level and ``reference`` the level that comes before it in sorted
+        order. The measure is ``difference_passed``: the delta of the level minus that of the
+        reference level, from -2 to 2. With ``condition`` it is ``delta_passed``: the rate of the
+        level minus that of the reference level, from -1 to 1. With ``value="share_passed"`` the
+        measures are ``difference_share_passed`` and ``delta_share_passed``. ``rate`` and
+        ``reference_rate`` are the deltas or rates of the two levels. ``p_adjusted`` is adjusted by
+        Holm over all rows that have a p-value, except those of a placebo.
+        ``reference_condition`` is ``reference``; it is missing if ``condition`` is given.
+        ``n_dropped`` counts the cases that lack an outcome in at least one compared cell (a level
+        under a condition). The columns about missing attempts are those of
+        :func:`skillcomp.deltas.paired`, for the level and the reference level. The estimate is NaN
+        with a note if one of the levels has no attempts under the condition.
+
+    Raises
+    ------
+    FrameError
+        If ``between`` names several columns, the condition, a fact of the case, or a column with
+        missing values or fewer than two levels; if the levels were asked different cases or, in
+        more than a tenth of the cases, different numbers of checks; or if other agents, graders or
+        rounds would be pooled.
+
+    See Also
+    --------
+    skillcomp.deltas.paired : Compares conditions.
+    skillcomp.deltas.over_time : Compares each run with the run before.
+    skillcomp.plots.estimates : Draws the result; with several pairs, use ``hue="reference"``.
+
+    Notes
+    -----
+    Repeats are averaged within a case. A difference of deltas is a contrast of four rates of the
+    same case, (skill - baseline of the level) - (skill - baseline of the reference level); the
+    interval is that of :func:`skillcomp.stats.bounded.bounded_mean` for the contrasts of the cases.
+    It is narrower than an interval from the two separate deltas if levels agree on which cases are
+    hard.
+
+    Examples
+    --------
+    Of ten cases, agent a passes 2 in the baseline and 8 with the skill, agent b 3 and 5.
+
+    >>> import pandas as pd
+    >>> passed = {("a", "baseline"): 2, ("a", "skill"): 8, ("b", "baseline"): 3, ("b", "skill"): 5}
+    >>> frame = pd.DataFrame([{"skill": "s", "case_id": f"s/{i}", "agent": agent, "condition": c,
+    ...     "passed": i < n} for (agent, c), n in passed.items() for i in range(10)])
+    >>> contrast(frame, between="agent")[["agent", "reference", "estimate", "rate"]].round(2)
+      agent reference  estimate  rate
+    0     b         a      -0.4   0.2
+    """
+    names, averaged, columns = listed(by), listed(average), as_list(between)
+    if len(columns) != 1 or not isinstance(columns[0], str):
+        raise FrameError(
+            f"{_CONTRAST}: between: found {between!r}; allowed: the name of one column, such as "
+            "'agent'. To compare combinations, add a column: "
+            "outcomes.assign(level=outcomes['agent'] + '/' + outcomes['grader'])."
+        )
+    between = columns[0]
+    checked = _checked_outcomes(outcomes, between, names, averaged)
+    check_bounds(outcomes, value, bounds)
+    base = reference if condition is None else None
+    require_reference(checked["condition"], base)
+    conditions = ordered(checked["condition"], base)
+    if condition is not None and conditions:
+        require_known(f"{_CONTRAST}: condition: found", condition, conditions, label="there")
+        conditions = [condition]
+    elif conditions:
+        refuse_different_checks(checked, _CONTRAST, value)
+    keys = [*names, between, *averaged]
+    of_value: Fields = {"value": value, "bounds": bounds}
+    table = case_table(checked, by=keys, cluster=cluster, weight=weight, **of_value)
+    units = Units.of(table, names, arm=[between, "condition"], average=averaged, **of_value)
+    levels = sorted(checked[between].unique().tolist(), key=lambda x: (isinstance(x, str), x))
+    contrasts = []
+    for group, about in enumerate(units.groups):
+        for name, (other, level) in product(conditions, combinations(levels, 2)):
+            compared = rows_of_group(checked[checked["condition"].isin([name, base])], about)
+            note = note_on_checks(compared, [], between, (other, level), _CONTRAST)
+            place = {"condition": name, "reference": other, between: level}
+            weights = {(level, name): 1.0, (other, name): -1.0}
+            if base is not None:
+                weights |= {(level, base): -1.0, (other, base): 1.0}
+            contrasts.append(
+                Contrast(
+                    about=about | place | {"reference_condition": base},
+                    group=group,
+                    weights=weights,
+                    sides=(str(level), str(other)),
+                    nothing=_why_nothing(units, group, weights, between),
+                    note=note,
+                )
+            )
+    measure = f"{'delta' if base is None else 'difference'}_{value}"
+    rows = contrast_rows(
+        measure, units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval
+    )
+    # `estimates` adds to a row the notes of the outcomes with the same keys. Drop the column of
+    # levels, so that a row has the notes of all levels.
+    noted = checked.drop(columns=between)
+    keys = [*names, between, "condition"]
+    result = estimates(rows, by=keys, extra=_OF_CONTRAST, outcomes=noted, reference=base)
+    return with_method(result, cluster, weight)
+
+
+def _checked_outcomes(
+    outcomes: pd.DataFrame, between: str, names: list[str], averaged: list[str]
+) -> pd.DataFrame:
+    """Return the checked outcomes; raise FrameError if the column of levels cannot be compared."""
+    if between == "condition":
+        raise FrameError(
+            f"{_CONTRAST}: between='condition': conditions, such as versions of a skill, are "
+            "compared by sc.deltas.paired(outcomes, reference=...)."
+        )
+    if between in (*RESERVED, *_OF_CONTRAST):
+        raise FrameError(
+            f"{_CONTRAST}: between= names '{between}', a column that the analysis adds. Rename "
+            "yours."
+        )
+    require_frame(outcomes, _CONTRAST)
+    if between not in outcomes and between in CONTRACTS["attempts"].columns:
+        raise FrameError(
+            f"{_CONTRAST}: between='{between}': this is a column of the attempts. Add it: "
+            f"outcomes.merge(attempts[['attempt_id', '{between}']], on='attempt_id')."
+        )
+    require_columns(outcomes, [between], f"{_CONTRAST}: between=")
+    outcomes = _with_ids_of_levels(outcomes, between, _CONTRAST)
+    compared = ["condition", between]
+    checked = prepared(
+        outcomes, "outcomes", names, _CONTRAST, compared=compared, average=averaged, agents=True
+    )
+    levels = checked[between].unique()
+    if len(levels) == 1:
+        raise FrameError(
+            f"{_CONTRAST}: column '{between}' has one value, {levels[0]!r}; a contrast needs two."
+        )
+    if len(levels) and checked.groupby(CASE)[between].nunique().max() < 2:
+        raise FrameError(
+            f"{_CONTRAST}: no case has two values of '{between}', so it cannot be compared on the "
+            f"same cases. Use by=['{between}'] in sc.deltas.paired; sc.transfer.gap compares near "
+            "and far cases."
+        )
+    for name in averaged:
+        if len(levels) and grouped(checked, [name])[between].nunique().max() < 2:
+            raise FrameError(
+                f"{_CONTRAST}: average='{name}': no {name} has two values of '{between}', so they "
+                f"cannot be compared for the same {name}. Use between='{name}', or no average=."
+            )
+    return checked
+
+
+def _with_ids_of_levels(outcomes: pd.DataFrame, between: str, what: str) -> pd.DataFrame:
+    """Add the level to attempt ids, because two levels may have the same ids or repeat numbers."""
+    if outcomes[between].isna().any():
+        raise FrameError(
+            f"{what}: column '{between}': missing in some rows. Name their level, or leave these "
+            f"rows out: outcomes[outcomes['{between}'].notna()]."
+        )
+    names = ["attempt_id"]
+    if "attempt_id" not in outcomes:
+        names = [name for name in ATTEMPT_KEYS if name in outcomes]
+        if "repeat" not in names:
+            return outcomes
+    ids = outcomes[between].astype("str")
+    for name in names:
+        ids = ids + "/" + outcomes[name].astype("str").fillna("")
+    has_id = outcomes["repeat" if len(names) > 1 else "attempt_id"].notna()
+    return outcomes.assign(attempt_id=ids.where(has_id))
+
+
+def _why_nothing(
+    units: Units, group: int, weights: Mapping[tuple[Any, str], float], between: str
+) -> str:
+    """Return the reason why a contrast has no estimate, if it has none.
+
+    Raise FrameError if cases have rows of one level and none of the other.
+    """
+    there = units.arms_of_group(group)
+    for level, condition in weights:
+        if (level, condition) not in there:
+            return f"{between} {level!r} has no attempts under '{condition}'"
+    arms = list(weights)
+    for (level, condition), (other, _) in (arms[:2], arms[2:])[: len(arms) // 2]:
+        sides = [
+            f"only {between} {name!r}: {first_names(labels)}"
+            for name, labels in (
+                (other, units.labels_only_in(group, (other, condition), (level, condition))),
+                (level, units.labels_only_in(group, (level, condition), (other, condition))),
+            )
+            if len(labels)
+        ]
+        if sides:
+            raise FrameError(
+                f"{_CONTRAST}: different cases were asked under '{condition}'; {'; '.join(sides)}. "
+                f"Ask all levels the same cases; deltas.rates with by=['{between}'] gives the rate "
+                "of each level on its own cases."
+            )
+    return "no case has an outcome in every compared cell"
+
+
+# Two levels may be compared if their numbers of checks differ in fewer than _FEW_CASES cases, or in
+# at most the share _FEW_SHARE of the cases.
+_FEW_CASES, _FEW_SHARE = 3, 0.1
+
+
+def over_time(
+    outcomes: pd.DataFrame,
+    changes: pd.DataFrame | None = None,
+    *,
+    by: By = (),
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate the pass rate of successive runs of the same cases, and the change between them.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        Outcomes of one condition with a column ``run``, the oldest run first, for example the
+        ``pd.concat`` of several runs. Runs may have different agents, but each run has only one
+        agent unless ``by`` contains ``agent``.
+    changes : pandas.DataFrame, optional
+        The result of :func:`skillcomp.frames.runs` for the same runs.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]``.
+    value : {"passed", "share_passed", "score"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
+    ci_level : float, default 0.95
+        Level of the interval.
+    interval : {"adaptive", "bounded", "t"}, default "adaptive"
+        As in :func:`paired`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, run and measure, in the order of the runs, with the estimates columns.
+        Every run has a row ``rate_passed``. From the second run on it also has a row
+        ``delta_passed``: the change since the run before, over the cases of both runs, with its
+        p-value. With ``value="share_passed"`` the measures are ``rate_share_passed`` and
+        ``delta_share_passed``. ``reference`` is the run before. ``n_dropped`` counts the cases with
+        an outcome in only one of the two runs. ``changed`` lists the properties that changed; it is
+        empty without ``changes``, or if no property changed.
+
+    Raises
+    ------
+    FrameError
+        If there is no column ``run``, there are several conditions, graders would be pooled, or
+        successive runs have different numbers of checks in more than a tenth of their common cases.
+
+    See Also
+    --------
+    skillcomp.plots.estimates : Draws the result with ``y="run"``, one measure at a time.
+
+    Notes
+    -----
+    Each delta is computed by :func:`skillcomp.deltas.paired`. A second run in which nothing was
+    changed (A/A) shows the differences due to chance. If the interval of its delta excludes 0, the
+    attempts of a run are related in ways that an interval by case does not capture. Deltas are not
+    adjusted for the number of comparisons. Checks are compared only by their number (``n_checks``):
+    a check that was replaced by another check is not noticed.
+
+    Examples
+    --------
+    Of twelve cases, 4 pass in the first run and 5 in the second.
+
+    >>> import pandas as pd
+    >>> runs = {"monday": [True] * 4 + [False] * 8, "again": [True] * 5 + [False] * 7}
+    >>> frame = pd.concat([pd.DataFrame({
+    ...     "run": name, "skill": "s", "case_id": [f"s/{i}" for i in range(12)],
+    ...     "condition": "skill", "passed": passed}) for name, passed in runs.items()])
+    >>> over_time(frame)[["run", "measure", "estimate", "p_value"]].round(2)
+          run       measure  estimate  p_value
+    0  monday   rate_passed      0.33      NaN
+    1   again   rate_passed      0.42      NaN
+    2   again  delta_passed      0.08     0.34
+    """
+    names = listed(by)
+    what = "deltas.over_time"
+    require_columns(outcomes, ["run"], what)
+    outcomes = _with_ids_of_levels(outcomes, "run", what)
+    if "run" in names:
+        raise FrameError(f"{what}: by= names 'run', which is compared. Leave it out.")
+    of_value: Fields = {"value": value, "bounds": bounds}
+    checked = compared_outcomes(outcomes, [*names, "run"], what, **of_value, agents=False)
+    if "agent" not in names:
+        for _, part in checked.groupby("run", sort=False):
+            refuse_pooling(part, [*names, "run"], what, agents=True)
+        checked = checked.drop(columns="agent")  # runs with different agents may be compared
+    conditions = ordered(checked["condition"].unique())
+    if len(conditions) > 1:
+        raise FrameError(
+            f"deltas.over_time: the frame holds the conditions {', '.join(conditions)}; select one."
+        )
+    order = [str(name) for name in checked["run"].unique()]
+    # Name the runs as conditions, because `paired` compares conditions. `checks_differ` describes
+    # the original conditions, so reset it.
+    checked = checked.drop(columns="run").assign(condition=checked["run"].astype("str"))
+    checked = checked.assign(checks_differ=False)
+    how: Fields = {"by": names, "ci_level": ci_level, "interval": interval} | of_value
+    parts = [rates(checked, **how)]
+    for before, run in pairwise(order):
+        two = checked[checked["condition"].isin([before, run])]
+        note = note_on_checks(two.assign(run=two["condition"]), names, "run", (before, run), what)
+        change = paired(two, reference=before, **how)
+        parts.append(change.assign(note=[join_notes(old, note) for old in change["note"]]))
+    rows = pd.concat(parts, ignore_index=True).rename(columns={"condition": "run"})
+    place = {name: at for at, name in enumerate(order)}
+    rows = rows.sort_values("run", key=lambda runs: runs.map(place), kind="stable")
+    new = _changes_by_run(changes)
+    changed = pd.Series([new.get(run, "") for run in rows["run"]], index=rows.index, dtype="str")
+    columns = [*names, "run", *CONTRACTS["estimates"].columns, "reference", "n_dropped"]
+    return rows.reindex(columns=columns).assign(changed=changed).reset_index(drop=True)
+
+
+def note_on_checks(
+    outcomes: pd.DataFrame, by: Sequence[str], column: str, levels: tuple[Any, Any], what: str
+) -> str:
+    """Return a note on the cases with different numbers of checks at the two ``levels``.
+
+    Raise FrameError if there are too many such cases.
+    """
+    counts = grouped(outcomes, [*by, *CASE, column])["n_checks"].max().unstack(column)
+    common = counts.reindex(columns=list(levels)).astype("float64").dropna()
+    differ = common[common[levels[0]].ne(common[levels[1]])]
+    if differ.empty:
+        return ""
+    name = differ.index.get_level_values("case_id")[0]
+    first, second = differ.iloc[0].astype(int)
+    contents = (
+        f"{len(differ)} of {plural(len(common), 'case')} have another number of checks for the "
+        f"{column} {levels[1]!r} than for {levels[0]!r}, such as '{name}' ({first} and {second})"
+    )
+    if len(differ) >= min(_FEW_CASES, len(common)) and len(differ) > _FEW_SHARE * len(common):
+        raise FrameError(
+            f"{what}: {contents}. Compare only the checks of both: select them in the verdicts "
+            'before sc.frames.outcomes, verdicts[verdicts["check_id"].isin(names)].'
+        )
+    return contents
+
+
+def _changes_by_run(changes: pd.DataFrame | None) -> dict[str, str]:
+    """Return the changed properties of each run, joined by a comma."""
+    if changes is None:
+        return {}
+    require_columns(changes, ["run", "what", "changed"], "deltas.over_time: changes")
+    new = changes[changes["changed"].fillna(False).astype(bool)]
+    by_run = new.groupby(new["run"].astype("str"), sort=False)["what"]
+    return {run: ", ".join(part.dropna().astype("str")) for run, part in by_run}
