@@ -418,10 +418,11 @@ def _over_placebo(
     remarks = []
     for each, (_, delta) in zip(contrasts, deltas.iterrows(), strict=True):
         remark = ""
-        if pd.notna(delta["over_placebo"]):
-            three = replace(each, weights={**each.weights, (PLACEBO,): 0.0})
-            known = ~np.isnan(units.part(three).numbers["level"])
-            if (known[:, 0] & (known[:, 1] != known[:, 2])).any():
+        if pd.notna(delta[["estimate", "over_placebo"]]).all():
+            part = units.part(replace(each, weights={**each.weights, (PLACEBO,): 0.0}))
+            has_level = pd.DataFrame(~np.isnan(part.numbers["level"]))
+            known = has_level.groupby(part.facts["case"]).any()
+            if (known[0] & (known[1] != known[2])).any():
                 remark = "over_placebo rests on other cases than the delta"
                 remark += f": {delta['n_over']:.0f} and {delta['n']:.0f}"
         remarks.append(remark)
