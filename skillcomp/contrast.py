@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, argument, literal, plural, suggest
 from skillcomp.frames.check import as_list, check_cluster
-from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import AMOUNTS, CASE, NAMED_REPEATS, PLANNED
 from skillcomp.frames.estimates import (
     GRADER,
@@ -42,6 +41,7 @@ from skillcomp.frames.estimates import (
     with_case_facts,
     with_cautions,
 )
+from skillcomp.frames.outcomes import Checks, check_sets
 from skillcomp.stats.bounded import (
     DELTAS,
     RATES,

@@ -35,6 +35,7 @@ from skillcomp.frames.estimates import (
     row,
     rows_of_group,
 )
+from skillcomp.frames.from_frame import compare_answers
 from skillcomp.frames.reference_labels import (
     ITEM,
     join_gold,
@@ -42,7 +43,6 @@ from skillcomp.frames.reference_labels import (
     reference_labels,
     strays_of,
 )
-from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import (
     GradedValue,
     reference_scores,

@@ -31,8 +31,8 @@ from skillcomp.frames.estimates import (
     sorted_by,
     with_adjusted_p,
 )
+from skillcomp.frames.from_frame import compare_answers
 from skillcomp.frames.reference_labels import Drawn
-from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import agreement, consistency
 from skillcomp.reliability.grader_drift_and_contrast import drift
 from skillcomp.stats.results import Fields, join_notes

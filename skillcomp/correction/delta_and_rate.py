@@ -40,7 +40,6 @@ from skillcomp.correction.estimators import (
     unrecorded,
 )
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -52,6 +51,7 @@ from skillcomp.frames.estimates import (
     row,
     with_method,
 )
+from skillcomp.frames.outcomes import Checks
 from skillcomp.frames.reference_labels import (
     CALIBRATION,
     Drawn,

@@ -11,7 +11,6 @@ from skillcomp.contrast import Value, lost_attempts
 from skillcomp.correction.delta_and_rate import ERROR_RATES, labelled_groups
 from skillcomp.correction.estimators import differential_tests, tables
 from skillcomp.errors import require_known
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -20,6 +19,7 @@ from skillcomp.frames.estimates import (
     require_reference,
     row,
 )
+from skillcomp.frames.outcomes import Checks
 from skillcomp.frames.reference_labels import CALIBRATION, Drawn
 from skillcomp.stats.results import join_notes
 from skillcomp.stats.significance_and_grader_errors import youden_difference

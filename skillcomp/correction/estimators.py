@@ -23,7 +23,6 @@ from skillcomp.contrast import (
     verdict_table,
 )
 from skillcomp.errors import FrameError, argument, plural
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
@@ -34,6 +33,8 @@ from skillcomp.frames.estimates import (
     prepared,
     rows_of_group,
 )
+from skillcomp.frames.from_frame import OF_PAIR
+from skillcomp.frames.outcomes import Checks
 from skillcomp.frames.reference_labels import (
     CALIBRATION,
     NAME_DRAWN_BY,
@@ -52,7 +53,6 @@ from skillcomp.frames.reference_labels import (
     strays_of,
     usable,
 )
-from skillcomp.frames.table_pairs import OF_PAIR
 from skillcomp.stats.bounded import (
     DELTAS,
     RATES,

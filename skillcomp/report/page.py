@@ -33,8 +33,8 @@ from skillcomp import plots, style
 from skillcomp.contrast import BoundedValue, Bounds, ends_of
 from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import columns_of
+from skillcomp.frames.outcomes import Checks
 from skillcomp.frames.probes import probe_rates, probed_checks, probes, untested_reasons
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
