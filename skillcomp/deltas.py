@@ -287,11 +287,31 @@ def paired(
         "ci_level": ci_level,
         "interval": interval,
     }
-    if attempts is not None or not isinstance(value, str):
-        values = list(dict.fromkeys(as_list(value)))
-        result = _deltas_of_values(outcomes, attempts, values, bounds, limit, how)
-    else:
-        result = _deltas_of_value(outcomes, value, bounds, limit, how)
+    values = list(dict.fromkeys(as_list(value)))
+    if not values or not all(isinstance(each, str) for each in values):
+        raise FrameError(f"value=: found {value!r}; allowed: names such as ['passed', 'cost_usd'].")
+    amounts = [each for each in values if each in AMOUNTS and (each != "score" or bounds is None)]
+    if limit is not None and len(amounts) != 1:
+        raise FrameError(
+            f"limit=: found value={value!r}; a limit belongs to one amount. Name a single amount."
+        )
+    if amounts and weight is not None:
+        raise FrameError(f"weight=: amounts are not weighted; found value={value!r}.")
+    if "passed" in values and has_single_checks(outcomes):
+        values = [each for each in values if each != "share_passed"]
+    parts = []
+    for each in values:
+        if each in amounts:
+            frame = _frame_with_amount(outcomes, attempts, each, how)
+            parts.append(amount_deltas(frame, each, limit, **how))
+        elif each == "passed_own_words" and bounds is None:
+            estimate = partial(_bounded_deltas, **how)
+            parts.append(in_own_words(estimate, outcomes, _WHAT, reference))
+        else:
+            # bounds without any score are refused
+            own = bounds if each == "score" or "score" not in values else None
+            parts.append(_bounded_deltas(outcomes, value=each, bounds=own, **how))
+    result = pd.concat(parts, ignore_index=True)
     if _DIMENSION not in names:
         return result
     keys = listed([*names, "condition", "measure"], _DIMENSION)
@@ -299,21 +319,23 @@ def paired(
     return pd.concat(parts or [result], ignore_index=True)
 
 
-def _deltas_of_value(
-    outcomes: pd.DataFrame, value: str, bounds: Bounds, limit: float | None, how: Fields
+def _bounded_deltas(outcomes: pd.DataFrame, **how: Any) -> pd.DataFrame:
+    return deltas_and_units(outcomes, _WHAT, **how)[0]
+
+
+def _frame_with_amount(
+    outcomes: pd.DataFrame, attempts: pd.DataFrame | None, amount: str, how: Fields
 ) -> pd.DataFrame:
-    is_amount = value in AMOUNTS and bounds is None
-    if limit is not None and not is_amount:
-        raise FrameError(f"limit=: only amounts have a limit; found value='{value}'.")
-    if value == "passed_own_words" and bounds is None:
-        return in_own_words(
-            lambda rows: deltas_and_units(rows, _WHAT, **how)[0], outcomes, _WHAT, how["reference"]
+    """Return the frame that has an amount: that of the outcomes, or the attempts behind them."""
+    if amount == "score" or (attempts is None and amount in outcomes):
+        return outcomes
+    if attempts is None:
+        raise FrameError(
+            f"deltas.paired: '{amount}' is a column of an attempts frame. Pass it, too: "
+            f"sc.deltas.paired(outcomes, attempts, value='{amount}')."
         )
-    if not is_amount:
-        return deltas_and_units(outcomes, _WHAT, value=value, bounds=bounds, **how)[0]
-    if how["weight"] is not None:
-        raise FrameError(f"weight=: amounts are not weighted; found value='{value}'.")
-    return amount_deltas(outcomes, value, limit, **how)
+    facts = [*how["by"], *how["average"], how["cluster"]]
+    return attempts_of_outcomes(outcomes, attempts, facts, _WHAT)
 
 
 def deltas_and_units(
@@ -415,43 +437,6 @@ def in_own_words(
         for n, a, b, note in sides
     ]
     return with_adjusted_p(result)
-
-
-def _deltas_of_values(
-    outcomes: pd.DataFrame,
-    attempts: pd.DataFrame | None,
-    values: list[Any],
-    bounds: Bounds,
-    limit: float | None,
-    how: Fields,
-) -> pd.DataFrame:
-    """Return the rows for each entry of ``values``; amounts other than scores need the attempts."""
-    amounts = [value for value in values if value in AMOUNTS]
-    if limit is not None and len(amounts) != 1:
-        raise FrameError(
-            f"limit=: found value={values}; a limit belongs to one amount. Name a single amount."
-        )
-    if not values or not all(isinstance(value, str) for value in values):
-        raise FrameError(f"value=: found {values}; allowed: names such as ['passed', 'cost_usd'].")
-    if "passed" in values and has_single_checks(outcomes):
-        values = [value for value in values if value != "share_passed"]
-    parts = []
-    for value in values:
-        frame = outcomes
-        if value in AMOUNTS and value != "score":
-            if attempts is not None:
-                facts = [*how["by"], *how["average"], how["cluster"]]
-                frame = attempts_of_outcomes(outcomes, attempts, facts, _WHAT)
-            elif value not in outcomes:
-                raise FrameError(
-                    f"deltas.paired: '{value}' is a column of an attempts frame. Pass it, too: "
-                    f"sc.deltas.paired(outcomes, attempts, value={values})."
-                )
-        # bounds without any score are refused
-        own_bounds = bounds if value == "score" or "score" not in values else None
-        own_limit = limit if value in amounts else None
-        parts.append(_deltas_of_value(frame, value, own_bounds, own_limit, how))
-    return pd.concat(parts, ignore_index=True)
 
 
 def has_single_checks(outcomes: pd.DataFrame) -> bool:
