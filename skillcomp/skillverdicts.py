@@ -61,7 +61,6 @@ from skillcomp.frames.estimates import (
     listed,
     prepared,
     refuse_different_checks,
-    refuse_pooling,
     require_columns,
     require_reference,
     row,
@@ -578,11 +577,10 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         not asked under the condition. ``note`` has the notes of the outcomes.
     """
     names = listed([*listed(by), *CASE, "comprehension_dimension", "transfer"])
-    if "condition" in names:
-        raise FrameError("skillverdicts.cases: by= names 'condition'; a row has one already.")
-    checked = prepared(outcomes, "outcomes", listed(by), "skillverdicts.cases", agents=True)
+    what = "skillverdicts.cases"
+    checked = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
     require_reference(checked["condition"], reference)
-    refuse_different_checks(checked, "skillverdicts.cases")
+    refuse_different_checks(checked, what)
     scored = checked.assign(passed=checked["passed"].astype("float64"))
     attempts = grouped(scored, [*names, "condition"])["passed"]
     table = attempts.agg(n="count", rate="mean").reset_index()
@@ -1119,24 +1117,26 @@ def _with_savings(
     rows: pd.DataFrame, attempts: pd.DataFrame, amount: str, limit: float | None, how: Fields
 ) -> pd.DataFrame:
     """Add the savings of each group, and notes: amounts are missing, or a total is not lower."""
-    keys = [*how["by"], "condition"]
+    keys, columns = [*how["by"], "condition"], pd.DataFrame()
     for name in dict.fromkeys([amount, *_SAVED]):
         table = amount_deltas(attempts, name, limit if name == amount else None, **how)
-        delta, ratio = (table[table["measure"].eq(f"{m}_{name}")] for m in ("delta", "ratio"))
+        delta, ratio = (
+            table[table["measure"].eq(f"{measure}_{name}")].reset_index(drop=True)
+            for measure in ("delta", "ratio")
+        )
         # a difference from 0.0 is never -0.0
         saved = 0.0 - delta[["estimate", "ci_high", "ci_low"]]
-        columns = delta[keys].assign(**{f"saved_{name}": saved["estimate"]})
+        columns[f"saved_{name}"] = saved["estimate"]
         if name == amount:
             columns[["saved", "saved_low", "saved_high"]] = saved
-            limits = ratio[[*keys, "estimate", "ci_low", "ci_high"]]
-            limits = limits.set_axis([*keys, "ratio", "ratio_low", "ratio_high"], axis=1)
-            columns = columns.merge(limits, on=keys)
+            columns[["ratio", "ratio_low", "ratio_high"]] = ratio[LIMITS]
             sides = zip(delta[MISSING[:4]].to_numpy().tolist(), delta["condition"], strict=True)
             columns["lacking"] = [
                 missing_note(counts, [condition, how["reference"]], f"attempts without {name}")[0]
                 for counts, condition in sides
             ]
-        rows = rows.merge(columns, on=keys, how="left")
+    columns[keys] = delta[keys]
+    rows = rows.merge(columns, on=keys, how="left")
     rows["saved_tokens"] = rows.pop("saved_input_tokens") + rows.pop("saved_output_tokens")
     remarks = {
         f"{amount} is not recorded, so that nothing can be shown to be cheaper": rows[
@@ -1378,8 +1378,7 @@ def dimensions(
     """
     names = listed(by, "comprehension_dimension", "condition")
     keys = [*names, "comprehension_dimension"]
-    checked = check(outcomes, "outcomes")
-    refuse_pooling(checked, names, "skillverdicts.dimensions")
+    checked = prepared(outcomes, "outcomes", names, "skillverdicts.dimensions")
     checked = checked.dropna(subset="comprehension_dimension")
     level = rates(checked, by=keys, ci_level=ci_level)
     marks = ((5 * checked["share_passed"] - 1) / 4).clip(lower=0.0)
