@@ -47,6 +47,7 @@ from skillcomp.frames.estimates import (
     estimates,
     grouped,
     groups,
+    is_among,
     listed,
     n_distinct,
     ordered,
@@ -628,12 +629,9 @@ def attempts_of_outcomes(
             "case of the outcomes. Select one of its values in the outcomes, and leave it out of "
             "by= and average=."
         )
-    keys = [*CASE]
-    for name in [n for n in ("condition", "agent") if n in outcomes and n in attempts]:
-        if outcomes[name].notna().any():
-            attempts = attempts[attempts[name].isin(outcomes[name])]
-            keys.append(name)
-    matched = attempts.merge(rows, on=CASE)
+    cells = [n for n in ("condition", "agent") if n in outcomes and n in attempts]
+    keys = [*CASE, *(name for name in cells if outcomes[name].notna().any())]
+    matched = attempts[is_among(attempts, outcomes, keys)].merge(rows, on=CASE)
     if len(outcomes) and matched.empty:
         raise no_attempt_of_these(keys, what)
     return matched
@@ -782,6 +780,9 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
     keys = ["attempt_id"]
     if outcomes["attempt_id"].isna().all():
         keys = [*CASE, "condition", "repeat"] + ["agent"] * bool(outcomes["agent"].notna().any())
+    own = own[is_among(own, outcomes, keys)]
+    if len(outcomes) and own.empty:
+        raise no_attempt_of_these(keys, _PRICE)
     if own.duplicated(keys).any():
         raise FrameError(
             f"{_PRICE}: the outcomes have no attempt_id, and several attempts have the same "
@@ -793,9 +794,7 @@ def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.D
     tokens = own["input_tokens"] + own["output_tokens"]
     amounts = own.assign(tokens=tokens, minutes=own["seconds"] / 60.0)
     amounts[[*_AMOUNTS]] = amounts[[*_AMOUNTS]].astype("float64").where(counts)
-    matched = outcomes[keys].merge(amounts[[*keys, *_AMOUNTS]], how="left", indicator=True)
-    if len(outcomes) and not matched["_merge"].eq("both").any():
-        raise no_attempt_of_these(keys, _PRICE)
+    matched = outcomes[keys].merge(amounts[[*keys, *_AMOUNTS]], how="left")
     return matched[[*_AMOUNTS]].set_axis(outcomes.index)
 
 

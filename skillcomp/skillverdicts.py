@@ -1090,9 +1090,7 @@ def compare(
     two = outcomes["condition"].isin([condition, reference])
     outcomes = outcomes[two].reset_index(drop=True)
     facts = [name for name in (*names, *levels, cluster) if name not in GRADER_KEYS]
-    keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
-    matched = check(attempts, "attempts").merge(outcomes[keys].drop_duplicates(), on=keys)
-    attempts = attempts_of_outcomes(outcomes, matched, facts, _COMPARE)
+    attempts = attempts_of_outcomes(outcomes, check(attempts, "attempts"), facts, _COMPARE)
     how: Fields = {
         "by": names,
         "average": levels,
