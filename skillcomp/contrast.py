@@ -157,7 +157,6 @@ def case_table(
     outcomes: pd.DataFrame,
     *,
     by: By = (),
-    cluster: str = "case",
     weight: str | None = None,
     value: str = "passed",
     bounds: Bounds = None,
@@ -172,7 +171,7 @@ def case_table(
     """
     lowest, highest = ends_of(value, bounds)
     values = (outcomes[value].to_numpy(float) - lowest) / (highest - lowest)
-    table, code = attempt_cells(outcomes, listed(by), cluster)
+    table, code = attempt_cells(outcomes, listed(by))
     table = _with_runs(_with_retries(table, code, outcomes), code, outcomes, value)
     table = _with_levels(table, code, values)
 
@@ -241,15 +240,13 @@ def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame, value: s
     return table.join(pd.DataFrame(runs, table.index).add_prefix(f"_{value} "))
 
 
-def level_table(
-    frame: pd.DataFrame, values: pd.Series, *, by: Sequence[str], cluster: str = "case"
-) -> pd.DataFrame:
+def level_table(frame: pd.DataFrame, values: pd.Series, *, by: Sequence[str]) -> pd.DataFrame:
     """Average values of attempts, such as seconds, to one row per ``by``, case and condition.
 
     The columns are those of :func:`attempt_cells`, then ``_level``, ``_n``, ``_size`` and
     ``_absent``, see :meth:`Units.of`, and ``_zeros``, the number of attempts with the value 0.
     """
-    table, code = attempt_cells(frame, by, cluster)
+    table, code = attempt_cells(frame, by)
     zeros = np.bincount(code, weights=values.eq(0), minlength=len(table))
     return _with_levels(table, code, values.to_numpy(float)).assign(_zeros=zeros)
 
@@ -285,9 +282,7 @@ def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
     return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
 
 
-def attempt_cells(
-    frame: pd.DataFrame, by: Sequence[str], cluster: str = "case"
-) -> tuple[pd.DataFrame, Ints]:
+def attempt_cells(frame: pd.DataFrame, by: Sequence[str]) -> tuple[pd.DataFrame, Ints]:
     """Return a table with one row per cell, and the cell of each row of the frame.
 
     A cell is a combination of ``by``, case and condition; its number is the position of its row in
@@ -306,8 +301,7 @@ def attempt_cells(
     values.
     """
     names = listed([*by, *CASE, "cluster", "condition"])
-    linked = clusters_of(frame, by=by, column=check_cluster(cluster, frame))
-    keyed = frame.assign(cluster=linked)[names].reset_index(drop=True)
+    keyed = frame.assign(cluster=clusters_of(frame, by=by))[names].reset_index(drop=True)
     code, first = group_codes(keyed, [name for name in names if name != "cluster"])
     table = keyed.take(first).reset_index(drop=True)
     refuse_ids_as_repeats(frame, by)
@@ -418,8 +412,9 @@ def verdict_table(
     different checks under several conditions are refused. The second result is a frame with notes
     on the attempts, for :func:`skillcomp.frames.estimates`.
     """
-    rows = with_case_facts(verdicts, cases, [weight, cluster])
-    rows["cluster"] = clusters_of(rows, cases, by=by, column=check_cluster(cluster, rows))
+    check_cluster(cluster)
+    rows = with_case_facts(verdicts, cases, [weight])
+    rows["cluster"] = clusters_of(rows, cases, by=by)
     inside = [name for name in by if name not in (*CASE, "condition", "agent", "repeat")]
     graded = listed([*GRADER, *inside])
     attempt = [*CASE, "condition", "attempt_id"]
@@ -594,6 +589,7 @@ def claim(
     cluster, a delta over up to 30 skills, computed with the adaptive ``rule``, has a note with the
     smallest delta that this number of skills can show (``AVAILABLE_DELTAS``).
     """
+    check_cluster(cluster)
     cases = np.asarray(clusters)
     if cluster != "skill" and not delta:
         return cases, ""
@@ -996,7 +992,6 @@ def compared_units(
     reference: str | None = None,
     average: Sequence[str] | None = None,
     facts: Sequence[str] = (),
-    cluster: str = "case",
     weight: str | None = None,
     **of_value: Any,
 ) -> tuple[pd.DataFrame, Units]:
@@ -1009,7 +1004,7 @@ def compared_units(
         outcomes, by, what, reference=reference, average=average, **of_value
     )
     keys = [*by, *(average or ())]
-    table = case_table(checked, by=keys, cluster=cluster, weight=weight, **of_value)
+    table = case_table(checked, by=keys, weight=weight, **of_value)
     if lacking := [name for name in facts if name not in table]:
         rows = checked.drop_duplicates(CASE)[[*CASE, *lacking]]
         table = table.merge(rows, on=CASE, validate="m:1")
@@ -1225,7 +1220,7 @@ def within(
         The contrasts. All have the same number of arms or bounds of their own: a quantity is
         between minus and plus half the sum of the absolute weights; with one arm, between 0 and 1.
     cluster : str
-        ``"case"``, ``"skill"`` or a column, see :func:`skillcomp.deltas.paired`.
+        ``"case"`` or ``"skill"``, see :func:`skillcomp.deltas.paired`.
     ci_level, interval
         Level and rule of the intervals. All intervals are computed in one call, which saves time
         and does not change them.

@@ -40,7 +40,7 @@ from skillcomp.contrast import (
 )
 from skillcomp.errors import FrameError, plural, require_known
 from skillcomp.frames.check import as_list, check, require_frame
-from skillcomp.frames.contracts import AMOUNTS, ATTEMPT_KEYS, CASE, CONTRACTS, Amount
+from skillcomp.frames.contracts import AMOUNTS, ATTEMPT_KEYS, CASE, CONTRACTS, LINKED_BY, Amount
 from skillcomp.frames.estimates import (
     RESERVED,
     By,
@@ -48,6 +48,7 @@ from skillcomp.frames.estimates import (
     grouped,
     groups,
     is_among,
+    linking_columns,
     listed,
     n_distinct,
     ordered,
@@ -140,15 +141,14 @@ def paired(
         and limits are then in the unit of the scores.
     reference : str, default "baseline"
         The condition that all others are compared with.
-    cluster : {"case", "skill"} or str, default "case"
+    cluster : {"case", "skill"}, default "case"
         ``"case"``: the interval is about further cases of these skills. ``"skill"``: the interval
         is about skills in general. This needs at least five skills: with two to four the interval
         is about cases, and with one it is NaN. ``note`` states this, and the smallest delta that
-        nine of ten studies with this number of skills detect. You can also name a column that has
-        one value in all rows of a case (a video, a repository, a user). Cases with the same value
-        are then one cluster, together with the other case of a contrast pair; a case without a
-        value forms its own cluster. Coverage falls to 84-91 % if clusters differ much in size and
-        only the large ones change.
+        nine of ten studies with this number of skills detect. Linked cases are one cluster: the two
+        of a contrast pair, and those of a video, a repository or a user, if the table names its
+        column (``cluster=`` of :func:`skillcomp.from_frame`). Coverage falls to 84-91 % if clusters
+        differ much in size and only the large ones change.
     average : str or sequence of str, optional
         Columns to average over within each case, such as ``["agent"]``: each value is paired with
         the same value under the reference. If all rows are copied under another agent, grader,
@@ -335,7 +335,7 @@ def _frame_with_amount(
             f"deltas.paired: '{amount}' is a column of an attempts frame. Pass it, too: "
             f"sc.deltas.paired(outcomes, attempts, value='{amount}')."
         )
-    facts = [*how["by"], *how["average"], how["cluster"]]
+    facts = [*how["by"], *how["average"]]
     return attempts_of_outcomes(outcomes, attempts, facts, _WHAT)
 
 
@@ -357,7 +357,7 @@ def deltas_and_units(
     The deltas are those of :func:`paired`, in the order of the groups. ``what`` names the analysis
     in error messages. ``how`` contains ``bounds`` and ``average``.
     """
-    how |= {"value": value, "cluster": cluster, "weight": weight}
+    how |= {"value": value, "weight": weight}
     _, units = compared_units(outcomes, by, what, reference=reference, **how)
     contrasts = contrasts_with(units, reference)
     rows = contrast_rows(
@@ -366,7 +366,7 @@ def deltas_and_units(
     result = estimates(
         rows, by=[*by, "condition"], extra=DELTA_COLUMNS, outcomes=outcomes, reference=reference
     )
-    return with_method(result, cluster, weight), units, contrasts
+    return with_method(result, weight), units, contrasts
 
 
 def contrast_rows(
@@ -486,7 +486,7 @@ def amount_deltas(
         )
     refuse_infinite(amount, value)
     # the groups of `by` in alphabetical order
-    table = level_table(checked, amount, by=[*by, *average], cluster=cluster)
+    table = level_table(checked, amount, by=[*by, *average])
     units = Units.of(sorted_by(table, by), by, average=average, value="level")
     contrasts = (replace(c, nothing=NO_AMOUNTS) for c in contrasts_with(units, reference))
     rows = [
@@ -496,14 +496,13 @@ def amount_deltas(
     ]
     if kind == "attempts":
         checked = with_cautions(checked.assign(note=""), checked)
-    result = estimates(
+    return estimates(
         rows,
         by=[*by, "condition"],
         extra=[*DELTA_FACTS, *MISSING[:4]],
         outcomes=checked,
         reference=reference,
     )
-    return with_method(result, cluster, None)
 
 
 def refuse_infinite(amount: pd.Series, name: str) -> None:
@@ -613,13 +612,14 @@ def attempts_of_outcomes(
 ) -> pd.DataFrame:
     """Return the attempts that match the outcomes in case, condition and agent.
 
-    If the attempts lack a column that ``facts`` names, or the column ``contrast_of`` or ``task``,
-    it is taken from the outcomes.
+    If the attempts lack a column that ``facts`` names, or one that links cases, it is taken from
+    the outcomes.
     """
     require_columns(outcomes, CASE, f"{what}: outcomes")
     require_columns(attempts, CASE, f"{what}: attempts")
     outcomes, attempts = outcomes.reset_index(drop=True), attempts.reset_index(drop=True)
-    names = dict.fromkeys([*facts, "contrast_of", "task"])
+    links = ["contrast_of", "task", LINKED_BY, *linking_columns(outcomes)]
+    names = dict.fromkeys([*facts, *links])
     lacking = [n for n in names if n in outcomes and n not in attempts]
     rows = outcomes[[*CASE, *lacking]].drop_duplicates()
     several = grouped(rows, CASE)[lacking].nunique(dropna=False).gt(1).any()
@@ -677,7 +677,7 @@ def price(
         Columns that group the rows, such as ``["skill"]``.
     reference : str, default "baseline"
         The condition from which additional passes are counted.
-    cluster : {"case", "skill"} or str, default "case"
+    cluster : {"case", "skill"}, default "case"
         As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the interval.
@@ -747,15 +747,14 @@ def price(
     """
     names = listed(by)
     checked = compared_outcomes(outcomes, names, _PRICE, reference=reference)
-    asked = case_table(checked, by=names, cluster=cluster)
+    asked = case_table(checked, by=names)
     judged = Units.of(asked, names)
     passed = checked["passed"].astype("float64")
     priced = {}
     for name, value in _amounts_of_outcomes(checked, attempts).items():
         known = value.notna() & passed.notna()
         amounts, passes = (
-            level_table(checked, values.where(known), by=names, cluster=cluster)
-            for values in (value, passed)
+            level_table(checked, values.where(known), by=names) for values in (value, passed)
         )
         of_case: Fields = {"_size": asked["_size"], "_fewest": passes["_n"]}
         of_case["_mixed"] = mixed_of_case(passes["_level"], passes["_n"])
@@ -770,8 +769,7 @@ def price(
         for contrast, amount in product(contrasts, _AMOUNTS)
     ]
     keys = [*names, "condition"]
-    prices = estimates(rows, by=keys, extra=_OF_PRICE, outcomes=checked, reference=reference)
-    return with_method(prices, cluster, None)
+    return estimates(rows, by=keys, extra=_OF_PRICE, outcomes=checked, reference=reference)
 
 
 def _amounts_of_outcomes(outcomes: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
@@ -919,18 +917,18 @@ def rates(
     :func:`skillcomp.stats.bounded.bounded_mean` for the rates of the cases. Unless ``interval`` is
     ``"t"``, it is within 0 and 1 and never has zero width.
     """
-    names, levels = listed(by, "condition"), listed(average)
-    how: Fields = {"cluster": cluster, "average": levels, "weight": weight}
-    rules: Fields = {"ci_level": ci_level, "interval": interval}
+    names = listed(by, "condition")
+    how: Fields = {"average": listed(average), "weight": weight}
+    rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
     if value == "passed_own_words" and bounds is None:
         estimate = partial(rates, by=names, **how, **rules)
         return in_own_words(estimate, outcomes, "deltas.rates", None)
     how |= {"value": value, "bounds": bounds}
     checked, units = compared_units(outcomes, names, "deltas.rates", **how)
-    contrasts = contrasts_of_rates(units)
-    rows = contrast_rows(f"rate_{value}", units, contrasts, cluster=cluster, **rules)
-    result = estimates(rows, by=[*names, "condition"], extra=MISSING_OF_RATE, outcomes=checked)
-    return with_method(result, cluster, None)
+    rows = contrast_rows(f"rate_{value}", units, contrasts_of_rates(units), **rules)
+    keys = [*names, "condition"]
+    result = estimates(rows, by=keys, extra=MISSING_OF_RATE, outcomes=checked)
+    return with_method(result, weight)
 
 
 _LOG_P = (math.log(1e-10), math.log(1.0 - 1e-9))  # The range of p-values, as logarithms.
@@ -1014,7 +1012,6 @@ def unpaired(
         "bounds": bounds,
         "average": listed(average),
         "reference": reference,
-        "cluster": cluster,
         "weight": weight,
     }
     checked, units = compared_units(outcomes, names, what, **how)
@@ -1030,7 +1027,7 @@ def unpaired(
         outcomes=checked,
         reference=reference,
     )
-    return with_method(result, cluster, weight)
+    return with_method(result, weight)
 
 
 def _unpaired_row(
@@ -1344,7 +1341,7 @@ def contrast(
         refuse_different_checks(checked, _CONTRAST, value)
     keys = [*names, between, *averaged]
     of_value: Fields = {"value": value, "bounds": bounds}
-    table = case_table(checked, by=keys, cluster=cluster, weight=weight, **of_value)
+    table = case_table(checked, by=keys, weight=weight, **of_value)
     units = Units.of(table, names, arm=[between, "condition"], average=averaged, **of_value)
     levels = sorted(checked[between].unique().tolist(), key=lambda x: (isinstance(x, str), x))
     contrasts = []
@@ -1375,7 +1372,7 @@ def contrast(
     noted = checked.drop(columns=between)
     keys = [*names, between, "condition"]
     result = estimates(rows, by=keys, extra=_OF_CONTRAST, outcomes=noted, reference=base)
-    return with_method(result, cluster, weight)
+    return with_method(result, weight)
 
 
 def _checked_outcomes(

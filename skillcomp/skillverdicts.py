@@ -262,9 +262,7 @@ def decide(
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
         deltas = deltas.assign(**alone, n_family=judged["n_family"])
-        judged = judge(
-            with_corrections(deltas, corrected, names, value=value, cluster=cluster, weight=weight)
-        )
+        judged = judge(with_corrections(deltas, corrected, names, value=value, weight=weight))
         # a verdict is undetermined if no correction is recommended for its row
         judged["verdict"] = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
         claimed = judged["verdict_uncorrected"].ne("undetermined")
@@ -647,7 +645,6 @@ def with_corrections(
     by: Sequence[str],
     *,
     value: str,
-    cluster: str,
     weight: str | None,
 ) -> pd.DataFrame:
     """Replace each delta by its corrected value, if an estimator is recommended.
@@ -661,7 +658,7 @@ def with_corrections(
     corrected : pandas.DataFrame
         Rows of :func:`skillcomp.correction.delta` and, optionally, of
         :func:`skillcomp.correction.rate`.
-    by, value, cluster, weight
+    by, value, weight
         The arguments with which ``deltas`` was made.
 
     Returns
@@ -690,7 +687,7 @@ def with_corrections(
     for _, delta in deltas.iterrows():
         mine = rows_of_group(rows, dict(delta[keys]))
         base = rows_of_group(rates, {**delta[[*by]], "condition": delta["reference"]})
-        _refuse_other_data(delta, mine, by, cluster, weight)
+        _refuse_other_data(delta, mine, by, weight)
         made.append(_corrected_row(delta, mine, base))
     columns = [
         "estimator",
@@ -746,22 +743,19 @@ def _name_of(row: pd.Series, keys: Sequence[str]) -> str:
 
 
 def _refuse_other_data(
-    delta: pd.Series, rows: pd.DataFrame, by: Sequence[str], cluster: str, weight: str | None
+    delta: pd.Series, rows: pd.DataFrame, by: Sequence[str], weight: str | None
 ) -> None:
     """Raise FrameError if the rows correct a delta of other outcomes, weights, checks or clusters.
 
     In rows with the estimator ``naive``, the estimate must be the uncorrected delta.
     """
     name, method = _name_of(delta, [*by, "condition"]), " ".join(rows["method"].dropna())
-    for argument, words, value in (
-        ("weight", "; cases weighted by ", weight),
-        ("cluster", "; clustered by ", None if cluster in ("case", "skill") else cluster),
-    ):
-        if rows["estimate"].notna().any() and (words in method) != (value is not None):
-            raise FrameError(
-                f"{_GIVEN}: {name} was not computed with {argument}={value!r}, as the verdicts "
-                f"are. Compute it with correction.delta({argument}={value!r})."
-            )
+    is_weighted = "; cases weighted by " in method
+    if rows["estimate"].notna().any() and is_weighted != (weight is not None):
+        raise FrameError(
+            f"{_GIVEN}: {name} was not computed with weight={weight!r}, as the verdicts are. "
+            f"Compute it with correction.delta(weight={weight!r})."
+        )
     own = rows[rows["estimator"].eq(NAIVE)]
     for _, naive in own.iterrows():
         moved = abs(naive["estimate"] - delta["estimate"])
@@ -1089,7 +1083,7 @@ def compare(
         require_known(f"{_COMPARE}: condition: found", condition, outcomes["condition"].unique())
     two = outcomes["condition"].isin([condition, reference])
     outcomes = outcomes[two].reset_index(drop=True)
-    facts = [name for name in (*names, *levels, cluster) if name not in GRADER_KEYS]
+    facts = [name for name in (*names, *levels) if name not in GRADER_KEYS]
     attempts = attempts_of_outcomes(outcomes, check(attempts, "attempts"), facts, _COMPARE)
     how: Fields = {
         "by": names,

@@ -255,7 +255,7 @@ def delta(
     weight : str, optional
         A column of ``verdicts`` or ``cases`` with the weight of each case, as in
         :func:`skillcomp.deltas.paired`. The tests behind p_differential are not weighted.
-    cluster : {"case", "skill"} or str, default "case"
+    cluster : {"case", "skill"}, default "case"
         As in :func:`skillcomp.deltas.paired`; a column may be in ``verdicts`` or ``cases``.
     ci_level : float, default 0.95
         Level of the interval.
@@ -491,7 +491,7 @@ def _estimated_rows(
         outcomes=made.outcomes,
         reference=reference,
     )
-    return with_method(result, made.cluster, made.weight)
+    return with_method(result, made.weight)
 
 
 def choose(
