@@ -256,7 +256,7 @@ def delta(
         A column of ``verdicts`` or ``cases`` with the weight of each case, as in
         :func:`skillcomp.deltas.paired`. The tests behind p_differential are not weighted.
     cluster : {"case", "skill"}, default "case"
-        As in :func:`skillcomp.deltas.paired`; a column may be in ``verdicts`` or ``cases``.
+        As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the interval.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
