@@ -487,7 +487,7 @@ def with_missing_attempts(
     lacks = (lost >= (ENOUGH_MISSING - 1e-9) * np.maximum(planned, 1.0)).any(axis=1)
     overturned = np.zeros(len(decided), bool)
     if lacks.any():
-        some = [contrasts[at] for at in np.flatnonzero(lacks)]
+        some = [each for each, lacking in zip(contrasts, lacks, strict=True) if lacking]
         overturned[lacks] = _fails_in_worst_case(decided[lacks], units, some, rules)
     remarks = []
     for is_shaken, verdict, estimate in zip(
