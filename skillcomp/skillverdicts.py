@@ -497,7 +497,8 @@ def with_missing_attempts(
         remark = f"{claimed}, assuming that attempts are missing {assume_missing}"
         if assume_missing is None:
             others = f"the others alone would say {claimed} ({estimate:+.2f})"
-            remark = f"undetermined: too many attempts are missing; {others}"
+            remark = f"undetermined: too many attempts are missing; {others}; if fewer were "
+            remark += "planned, state the plan (asked= of from_frame)"
         remarks.append(remark if is_shaken else "")
     decided = _with_notes(decided, remarks).assign(overturned=overturned)
     if assume_missing is None:
