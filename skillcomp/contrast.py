@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from skillcomp.errors import FrameError, argument, literal, plural, suggest
 from skillcomp.frames.check import as_list, check_cluster
-from skillcomp.frames.check_sets import Checks, check_sets
 from skillcomp.frames.contracts import AMOUNTS, CASE, NAMED_REPEATS, PLANNED
 from skillcomp.frames.estimates import (
     GRADER,
@@ -30,7 +29,6 @@ from skillcomp.frames.estimates import (
     Ints,
     clusters_of,
     group_codes,
-    grouped,
     is_among,
     listed,
     n_distinct,
@@ -43,6 +41,7 @@ from skillcomp.frames.estimates import (
     with_case_facts,
     with_cautions,
 )
+from skillcomp.frames.outcomes import Checks, check_sets
 from skillcomp.stats.bounded import (
     DELTAS,
     RATES,
@@ -158,7 +157,6 @@ def case_table(
     outcomes: pd.DataFrame,
     *,
     by: By = (),
-    cluster: str = "case",
     weight: str | None = None,
     value: str = "passed",
     bounds: Bounds = None,
@@ -173,7 +171,7 @@ def case_table(
     """
     lowest, highest = ends_of(value, bounds)
     values = (outcomes[value].to_numpy(float) - lowest) / (highest - lowest)
-    table, code = attempt_cells(outcomes, listed(by), cluster)
+    table, code = attempt_cells(outcomes, listed(by))
     table = _with_runs(_with_retries(table, code, outcomes), code, outcomes, value)
     table = _with_levels(table, code, values)
 
@@ -242,15 +240,15 @@ def _with_runs(table: pd.DataFrame, code: Ints, outcomes: pd.DataFrame, value: s
     return table.join(pd.DataFrame(runs, table.index).add_prefix(f"_{value} "))
 
 
-def level_table(
-    frame: pd.DataFrame, values: pd.Series, *, by: Sequence[str], cluster: str = "case"
-) -> pd.DataFrame:
+def level_table(frame: pd.DataFrame, values: pd.Series, *, by: Sequence[str]) -> pd.DataFrame:
     """Average values of attempts, such as seconds, to one row per ``by``, case and condition.
 
     The columns are those of :func:`attempt_cells`, then ``_level``, ``_n``, ``_size`` and
-    ``_absent``, see :meth:`Units.of`.
+    ``_absent``, see :meth:`Units.of`, and ``_zeros``, the number of attempts with the value 0.
     """
-    return _with_levels(*attempt_cells(frame, by, cluster), values.to_numpy(float))
+    table, code = attempt_cells(frame, by)
+    zeros = np.bincount(code, weights=values.eq(0), minlength=len(table))
+    return _with_levels(table, code, values.to_numpy(float)).assign(_zeros=zeros)
 
 
 def _with_levels(table: pd.DataFrame, code: Ints, values: Floats) -> pd.DataFrame:
@@ -284,9 +282,7 @@ def attempt_bounds(outcomes: pd.DataFrame, value: str) -> tuple[Floats, Floats]:
     return np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0)
 
 
-def attempt_cells(
-    frame: pd.DataFrame, by: Sequence[str], cluster: str = "case"
-) -> tuple[pd.DataFrame, Ints]:
+def attempt_cells(frame: pd.DataFrame, by: Sequence[str]) -> tuple[pd.DataFrame, Ints]:
     """Return a table with one row per cell, and the cell of each row of the frame.
 
     A cell is a combination of ``by``, case and condition; its number is the position of its row in
@@ -305,8 +301,7 @@ def attempt_cells(
     values.
     """
     names = listed([*by, *CASE, "cluster", "condition"])
-    linked = clusters_of(frame, by=by, column=check_cluster(cluster, frame))
-    keyed = frame.assign(cluster=linked)[names].reset_index(drop=True)
+    keyed = frame.assign(cluster=clusters_of(frame, by=by))[names].reset_index(drop=True)
     code, first = group_codes(keyed, [name for name in names if name != "cluster"])
     table = keyed.take(first).reset_index(drop=True)
     refuse_ids_as_repeats(frame, by)
@@ -417,8 +412,9 @@ def verdict_table(
     different checks under several conditions are refused. The second result is a frame with notes
     on the attempts, for :func:`skillcomp.frames.estimates`.
     """
-    rows = with_case_facts(verdicts, cases, [weight, cluster])
-    rows["cluster"] = clusters_of(rows, cases, by=by, column=check_cluster(cluster, rows))
+    check_cluster(cluster)
+    rows = with_case_facts(verdicts, cases, [weight])
+    rows["cluster"] = clusters_of(rows, cases, by=by)
     inside = [name for name in by if name not in (*CASE, "condition", "agent", "repeat")]
     graded = listed([*GRADER, *inside])
     attempt = [*CASE, "condition", "attempt_id"]
@@ -593,6 +589,7 @@ def claim(
     cluster, a delta over up to 30 skills, computed with the adaptive ``rule``, has a note with the
     smallest delta that this number of skills can show (``AVAILABLE_DELTAS``).
     """
+    check_cluster(cluster)
     cases = np.asarray(clusters)
     if cluster != "skill" and not delta:
         return cases, ""
@@ -667,15 +664,13 @@ ArmKey = tuple[Any, ...]  # The values of the arm columns, such as ("skill",).
 # and of checks among the rows that were averaged; attempts with a value; expected attempts; bounds
 # of the mean value, whatever the missing attempts would have shown; 1 if there is no row; place of
 # the row in the table; 1 if the attempts stopped at the first pass; value of the first attempt in a
-# study of such attempts. For scores, `squares` is the mean of the squared scores.
+# study of such attempts; attempts with the value 0. For scores, `squares` is the mean of their
+# squares.
 _NUMBERS = (
     *("level", "mixed", "squares", "fewest", "n_checks", "n", "size", "low", "high", "absent"),
-    *("row", "retried", "first"),
+    *("row", "retried", "first", "zeros"),
 )
 # In a table their names begin with an underscore, because a column of `by` may be called level.
-_MEANS = ("_level", "_mixed", "_squares", "_low", "_high", "_retried", "_first")
-_SUMS = ("_n", "_size")
-_LEAST = ("_fewest", "_n_checks")
 
 
 @dataclass(frozen=True)
@@ -784,7 +779,6 @@ class Units:
         value: str = "passed",
         bounds: Bounds = None,
         average: Sequence[str] = (),
-        nested: Sequence[str] = (),
         facts: Sequence[str] = (),
     ) -> Units:
         """Arrange a case table as units and arms.
@@ -806,9 +800,6 @@ class Units:
             for the share of attempts with an event, also ``_fewest`` (attempts) and ``_mixed``.
         bounds : tuple of float, optional
             Lowest and highest possible score.
-        nested : sequence of str
-            Columns that are averaged within the arm, such as the agents of a family. An arm has a
-            value only if each combination of their values that the arm's level has, has one.
         facts : sequence of str
             Columns with one value in each unit that become facts of the units.
         """
@@ -819,9 +810,7 @@ class Units:
         table["_row"] = table.index.where(is_row)
         table["_squares"] = table["_squares"].fillna(table["_level"])
         names = [name for name in table if str(name).startswith(f"_{value} ")]
-        runs = table[[] if nested else names].to_numpy(float)
-        if nested:
-            table = _averaged_within_arms(table, by, arm, nested)
+        runs = table[names].to_numpy(float)
         group, first_of_group = group_codes(table, by)
         place_of_row, first_of_unit = group_codes(table, [*by, *average, *unit])
         of_arm, first_of_arm = group_codes(table, arm)
@@ -1002,7 +991,6 @@ def compared_units(
     reference: str | None = None,
     average: Sequence[str] | None = None,
     facts: Sequence[str] = (),
-    cluster: str = "case",
     weight: str | None = None,
     **of_value: Any,
 ) -> tuple[pd.DataFrame, Units]:
@@ -1015,7 +1003,7 @@ def compared_units(
         outcomes, by, what, reference=reference, average=average, **of_value
     )
     keys = [*by, *(average or ())]
-    table = case_table(checked, by=keys, cluster=cluster, weight=weight, **of_value)
+    table = case_table(checked, by=keys, weight=weight, **of_value)
     if lacking := [name for name in facts if name not in table]:
         rows = checked.drop_duplicates(CASE)[[*CASE, *lacking]]
         table = table.merge(rows, on=CASE, validate="m:1")
@@ -1024,6 +1012,8 @@ def compared_units(
 
 def contrasts_with(units: Units, reference: str) -> list[Contrast]:
     """Return the contrast of each group and condition with the reference."""
+    if not isinstance(reference, str):
+        raise FrameError(f"reference: found {reference!r}; allowed: the name of a condition.")
     return [
         Contrast(
             about=values | {"condition": condition, "reference": reference},
@@ -1037,22 +1027,18 @@ def contrasts_with(units: Units, reference: str) -> list[Contrast]:
     ]
 
 
-def _averaged_within_arms(
-    table: pd.DataFrame, by: Sequence[str], arm: Sequence[str], nested: Sequence[str]
-) -> pd.DataFrame:
-    """Average the rows of each unit and arm over columns that are nested in the arm's level.
-
-    The level is NaN if one of the nested values (such as an agent of a family) has no level.
-    """
-    table = table.assign(_member=group_codes(table, nested)[0], _answered=table["_level"].notna())
-    levels = [name for name in arm if name != "condition"]
-    table["_n_members"] = grouped(table, [*by, *levels])["_member"].transform("nunique")
-    keys = listed([*by, *CASE, *arm])
-    how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
-    how |= dict.fromkeys(_MEANS, "mean") | dict.fromkeys(_LEAST, "min")
-    how |= dict.fromkeys([*_SUMS, "_answered"], "sum")
-    means: pd.DataFrame = grouped(table, keys).agg(how).reset_index()
-    return means.assign(_level=means["_level"].where(means["_answered"].eq(means["_n_members"])))
+def contrasts_of_rates(units: Units) -> list[Contrast]:
+    """Return a contrast of one arm for each group and condition."""
+    return [
+        Contrast(
+            values | {"condition": condition},
+            group,
+            {(condition,): 1.0},
+            nothing="no attempt has an outcome",
+        )
+        for group, values in enumerate(units.groups)
+        for condition in ordered(key[0] for key in units.arms_of_group(group))
+    ]
 
 
 def _rows_of(arrays: Mapping[str, NDArray[Any]], rows: Any) -> Fields:
@@ -1107,7 +1093,9 @@ class _Part(_Rows):
         note = average_note(case, facts["combination"], self.average)
         for name, values in numbers.items():
             rows = pd.DataFrame(values).groupby(case)
-            numbers[name] = (rows.min() if f"_{name}" in _LEAST else rows.mean()).to_numpy()
+            numbers[name] = (
+                rows.min() if name in ("fewest", "n_checks") else rows.mean()
+            ).to_numpy()
         return _Cases(_rows_of(facts, first), numbers, self.weights, note)
 
     def missing(self, sides: Sequence[str]) -> tuple[list[int], list[float], str]:
@@ -1231,7 +1219,7 @@ def within(
         The contrasts. All have the same number of arms or bounds of their own: a quantity is
         between minus and plus half the sum of the absolute weights; with one arm, between 0 and 1.
     cluster : str
-        ``"case"``, ``"skill"`` or a column, see :func:`skillcomp.deltas.paired`.
+        ``"case"`` or ``"skill"``, see :func:`skillcomp.deltas.paired`.
     ci_level, interval
         Level and rule of the intervals. All intervals are computed in one call, which saves time
         and does not change them.

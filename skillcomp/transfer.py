@@ -21,12 +21,12 @@ from skillcomp.contrast import (
     case_table,
     compared_outcomes,
     compared_units,
+    contrasts_of_rates,
     contrasts_with,
     missing_note,
     slope,
 )
-from skillcomp.deltas.paired_deltas_and_price import OwnWords, contrast_rows, in_own_words
-from skillcomp.deltas.unpaired_rates_and_pass_k import contrasts_of_rates
+from skillcomp.deltas import OwnWords, contrast_rows, in_own_words
 from skillcomp.errors import FrameError, literal, plural, require_whole
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE

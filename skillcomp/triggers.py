@@ -14,7 +14,7 @@ import pandas as pd
 
 from skillcomp import deltas
 from skillcomp.contrast import Contrast, Units
-from skillcomp.deltas.paired_deltas_and_price import contrast_rows
+from skillcomp.deltas import contrast_rows
 from skillcomp.errors import FrameError, require_known
 from skillcomp.frames.check import check
 from skillcomp.frames.contracts import CASE

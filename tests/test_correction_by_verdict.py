@@ -237,7 +237,8 @@ def test_clusters_and_shared_tasks_widen_corrections() -> None:
     rows = repeated(24, video=[f"v{k // 6}" for k in range(24)])
     verdicts, gold = split(rows)
     apart = sc.correction.delta(verdicts, gold).set_index("estimator")
-    videos = sc.correction.delta(verdicts, gold, cluster="video").set_index("estimator")
+    linked = verdicts.assign(linked_by="video")
+    videos = sc.correction.delta(linked, gold).set_index("estimator")
     assert (apart.loc["naive", "n_clusters"], videos.loc["naive", "n_clusters"]) == (24, 4)
     assert videos.loc["gold_only", "ci_low"] < apart.loc["gold_only", "ci_low"]
     # the same 24 tasks under two skills

@@ -574,7 +574,7 @@ def test_a_few_dear_cases_are_noted_and_a_limit_gives_the_interval_of_a_bounded_
     assert bound["ci_high"] > free["ci_high"].iloc[1] and "hold" not in bound["note"]
     with pytest.raises(FrameError, match="limit: found 3, but cost_usd runs from 1 to 20"):
         sc.deltas.paired(frame, value="cost_usd", limit=3)
-    with pytest.raises(FrameError, match="limit=: only amounts have a limit"):
+    with pytest.raises(FrameError, match="found value='passed'; a limit belongs to one amount"):
         sc.deltas.paired(outcomes([[True]], [[True]]), limit=3)
     with pytest.raises(FrameError, match="a limit belongs to one amount"):
         sc.deltas.paired(frame, value=["cost_usd", "output_tokens"], limit=30)

@@ -97,7 +97,7 @@ def test_levels_are_paired_before_they_are_averaged_and_absent_ones_are_noted() 
 
 
 @pytest.mark.parametrize("name", ["cr2_mean_thyroids", "cr2_mean_psychiatry"])
-def test_a_cluster_column_gives_the_cr2_reference(name: str) -> None:
+def test_linked_cases_give_the_cr2_reference(name: str) -> None:
     entry = ENTRIES[name]
     cells = {"a": (1, 1), "b": (1, 0), "c": (0, 1), "d": (0, 0)}
     pairs = [
@@ -108,28 +108,27 @@ def test_a_cluster_column_gives_the_cr2_reference(name: str) -> None:
     ]
     skill, baseline = ([sides[arm] for sides, _ in pairs] for arm in (0, 1))
     patients = [patient for _, patient in pairs]
-    frame = study(baseline, skill, patient=[*patients, *patients])
-    row = sc.deltas.paired(frame, cluster="patient").iloc[0]
+    frame = study(baseline, skill, patient=[*patients, *patients]).assign(linked_by="patient")
+    row = sc.deltas.paired(frame).iloc[0]
     assert [row["se"], row["df"]] == pytest.approx(entry["expected"]["CR2"], rel=1e-6)
-    assert row["n_clusters"] == len(set(patients)) and "clustered by patient" in row["method"]
+    assert row["n_clusters"] == len(set(patients))
 
 
 def test_clusters_of_a_column_merge_with_twins_and_a_missing_value_is_its_own() -> None:
     frame = study([0] * 8, [1, 0, 1, 1, 0, 1, 0, 1])
     frame["video"] = frame["case_id"].map({"0": "x", "1": "x", "2": "y", "3": "y"})
+    frame["linked_by"] = "video"
     frame["contrast_of"] = frame["case_id"].map({"4": "1", "5": "6"})
     labels = [0, 0, 1, 1, 0, 2, 2, 3]  # 4 is a twin of 1, whose video 0 has, too
-    row = sc.deltas.paired(frame, cluster="video").iloc[0]
+    row = sc.deltas.paired(frame).iloc[0]
     expected = cr2_mean([1, 0, 1, 1, 0, 1, 0, 1], labels)
     assert (row["se"], row["df"]) == pytest.approx((expected.se, expected.df))
     assert row["n_clusters"] == 4 and "one cluster has 38 % of the weight" in row["note"]
-    rates = sc.deltas.rates(frame, cluster="video").set_index("condition")
+    rates = sc.deltas.rates(frame).set_index("condition")
     assert rates.loc["skill", "n_clusters"] == 4
-    assert sc.skillverdicts.decide(frame, cluster="video")["n_clusters"].tolist() == [4]
-    with pytest.raises(FrameError, match=r"cluster: column 'attempt_id' differs .* case '0'"):
-        sc.deltas.paired(frame, cluster="attempt_id")
-    with pytest.raises(FrameError, match=r"cluster: found 'vidoe'; allowed: .*video"):
-        sc.deltas.paired(frame, cluster="vidoe")
+    assert sc.skillverdicts.decide(frame)["n_clusters"].tolist() == [4]
+    with pytest.raises(FrameError, match=r"cluster: found 'video'; allowed: .* of from_frame"):
+        sc.deltas.paired(frame, cluster="video")
 
 
 def five_skills() -> pd.DataFrame:

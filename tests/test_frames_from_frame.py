@@ -488,10 +488,10 @@ def test_a_fact_that_differs_within_a_case_is_refused_and_a_gap_is_filled() -> N
 def test_columns_that_tie_cases_together_are_carried_to_cases_and_outcomes() -> None:
     own = table(video=["x"] * 8 + [None] * 4 + ["y"] * 4, user=range(16))
     made = sc.from_frame(own, repeat="repeat", cluster=["video"], seconds="repeat")
-    amounts = sc.deltas.paired(made.attempts, value="seconds", cluster="video")
+    amounts = sc.deltas.paired(made.attempts, value="seconds")
     assert amounts["n_clusters"].tolist() == [3] * 3
     assert made.cases["video"].tolist()[:2] == ["x", "x"]
-    assert sc.frames.clusters_of(made.outcomes, column="video").nunique() == 3
+    assert sc.frames.clusters_of(made.outcomes).nunique() == 3
     assert made.outcomes.groupby("case_id")["video"].nunique().tolist() == [1, 1, 0, 1]
     with pytest.raises(FrameError, match=r"'user' \(cluster=\): differs .*'tea/a'"):
         sc.from_frame(own, repeat="repeat", cluster=["video", "user"])

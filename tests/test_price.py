@@ -164,10 +164,8 @@ def test_a_price_names_amounts_of_zero_and_refuses_infinite_ones() -> None:
     rows = sc.deltas.price(*frames_of(table)).set_index(["measure", "condition"])["note"]
     assert "amounts of 0 (unbilled?): 2 of 20" in rows[("cost_usd_per_pass", "baseline")]
     assert "amounts of 0 (unbilled?): 1 of 20" in rows[("cost_usd_per_pass", "skill")]
-    assert (
-        "amounts of 0 (unbilled?): 1 of 20 under the condition, 2 of 20 under the reference"
-        in rows[("cost_usd_per_added_pass", "skill")]
-    )
+    added = rows[("cost_usd_per_added_pass", "skill")]
+    assert "amounts of 0 (unbilled?): 1 of 20 under skill, 2 of 20 under baseline" in added
     assert not rows["tokens_per_pass"].str.contains("unbilled").any()
     table["seconds"] = table["seconds"].where(table.index != 7, np.inf)
     with pytest.raises(FrameError, match=r"seconds: found an infinite amount in 1 attempt"):
@@ -286,8 +284,8 @@ def test_missing_outcomes_and_amounts_are_left_out_counted_and_noted() -> None:
     rows = sc.deltas.price(*frames_of(table)).set_index(["condition", "measure"])
     row = rows.loc[("skill", "cost_usd_per_added_pass")]
     assert row[["n", "n_dropped", "n_missing", "n_missing_reference"]].to_list() == [20, 0, 2, 1]
-    assert "attempts missing: 1 of 40 under the condition" in row["note"]
-    assert "attempts without cost_usd: 1 of 39 under the condition, 1 of 40" in row["note"]
+    assert "attempts missing: 1 of 40 under skill" in row["note"]
+    assert "attempts without cost_usd: 1 of 39 under skill, 1 of 40" in row["note"]
     # the pass rate and the amount are those of the same attempts
     used = table[~lost & ~bare]
     means = used.groupby(["condition", "case_id"])[["cost_usd", "passed"]].mean().astype(float)

@@ -36,15 +36,15 @@ def frames_of(table: pd.DataFrame, **more):
 def outcomes_of(table: pd.DataFrame, **more):
     families = table.drop_duplicates("case").set_index("case")["family"]
     outcomes = frames_of(table, **more).outcomes
-    return outcomes.assign(family=outcomes["case_id"].map(families))
+    return outcomes.assign(family=outcomes["case_id"].map(families), linked_by="family")
 
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_interval_of_scores_is_that_of_the_oracle(size: int) -> None:
     table = marks(size=size)
     outcomes = outcomes_of(table)
-    rows = sc.deltas.paired(outcomes, by="skill", cluster="family", **HOW).set_index("skill")
-    means = sc.deltas.rates(outcomes, by="skill", cluster="family", **HOW)
+    rows = sc.deltas.paired(outcomes, by="skill", **HOW).set_index("skill")
+    means = sc.deltas.rates(outcomes, by="skill", **HOW)
     for skill, part in table.groupby("skill"):
         sides = []
         for condition in ("skill", "baseline"):

@@ -529,7 +529,6 @@ def test_a_saturated_baseline_is_redundant_only_by_its_corrected_rate() -> None:
         ({"ci_level": 0.9}, {}, "Compute it with ci_level=0.95"),
         ({"by": ["grader"]}, {}, "no column 'skill'|lack.*'skill'"),
         ({}, {"margin": 0.1, "weight": "size"}, r"correction.delta\(weight='size'\)"),
-        ({}, {"cluster": "shop"}, r"correction.delta\(cluster='shop'\)"),
         ({}, {"ends": 50}, "uncorrected delta .* on 60 cases, and the outcomes .* on 50"),
         ({}, {"skill": "coffee"}, "the outcomes have no skill 'tea'"),
     ],

@@ -113,7 +113,8 @@ def test_another_amount_decides_and_each_skill_has_its_own_row() -> None:
     assert by_seconds["verdict"].tolist() == [CHEAP, "as good"]
     # facts of the cases that only the outcomes have tie the amounts together, too
     numbers = outcomes["case_id"].str.extract(r"(\d+)")[0].astype(int)
-    tied = sc.skillverdicts.compare(outcomes.assign(video=numbers // 2), attempts, cluster="video")
+    linked = outcomes.assign(video=numbers // 2, linked_by="video")
+    tied = sc.skillverdicts.compare(linked, attempts)
     assert (
         tied["n_clusters"].tolist() == [30, 30]
         and (tied["saved_low"] != rows["saved_low"].to_numpy()).all()

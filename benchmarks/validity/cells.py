@@ -50,7 +50,7 @@ NEXT_SKILL = (
 WORDS = (
     *(f"benchmarks/validity/{name}.py" for name in ("designs", "next_skill", "words")),
     "skillcomp/frames/estimates.py",
-    "skillcomp/skillverdicts/decide_and_compare_cases.py",
+    "skillcomp/skillverdicts.py",
     *_STATS,
 )
 CHANGES = (
@@ -66,8 +66,7 @@ FRAMES = (
         for name in (
             "bias/features_and_perturbations", "correction/delta_and_rate",
             "correction/estimators",
-            "deltas/paired_deltas_and_price", "deltas/unpaired_rates_and_pass_k",
-            "reliability/grader_agreement_and_consistency", "transfer",
+            "deltas", "reliability/grader_agreement_and_consistency", "transfer",
         )
     ),
 )  # fmt: skip

@@ -222,8 +222,8 @@ def _scores(rng: Rng, cell: Change) -> pd.DataFrame:
     whole = rng.random((cell.runs, cell.cases)) < cell.old
     scores[whole, :, 1] = 0.0
     flat = scores.reshape(cell.runs, cell.cases * cell.size, 2, 3)
-    outcomes = _outcomes(flat, cell.cases)
-    how: dict[str, Any] = {"by": "skill", "value": "score", "bounds": (0, 1), "cluster": "family"}
+    outcomes = _outcomes(flat, cell.cases).assign(linked_by="family")
+    how: dict[str, Any] = {"by": "skill", "value": "score", "bounds": (0, 1)}
     change = paired(outcomes, **how)
     means, by_t = (
         rates(outcomes[outcomes["condition"].eq("skill")], **how, interval=rule)
@@ -280,7 +280,7 @@ def _unpaired(rng: Rng, cell: Change) -> pd.DataFrame:
     outcomes = _outcomes(passed[:, :, None, :], 2 * cell.cases)
     is_new = outcomes["case_id"].astype(int) >= n
     outcomes["condition"] = np.where(is_new, "skill", "baseline")
-    change = unpaired(outcomes, by="skill", cluster="family")
+    change = unpaired(outcomes.assign(linked_by="family"), by="skill")
     nothing = pd.Series(np.nan, change.index)
     shown = change["p_value"].lt(0.05).astype(float)
     covers = _covered(change, cell.new - cell.old)

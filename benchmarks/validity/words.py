@@ -16,7 +16,7 @@ from benchmarks.validity.designs import Floats, Rng, digest
 from benchmarks.validity.methods import Rows
 from benchmarks.validity.next_skill import centres_of_logits
 from skillcomp.frames.estimates import with_adjusted_p
-from skillcomp.skillverdicts.decide_and_compare_cases import (
+from skillcomp.skillverdicts import (
     first_that_holds,
     one_sided,
     verdicts_of_rows,

@@ -50,8 +50,8 @@ from skillcomp.frames.estimates import (
     sorted_by,
     with_adjusted_p,
 )
+from skillcomp.frames.from_frame import compare_answers
 from skillcomp.frames.reference_labels import Drawn, labellers_said, strays_of
-from skillcomp.frames.table_pairs import compare_answers
 from skillcomp.reliability.grader_agreement_and_consistency import (
     GradedValue,
     agreement,

@@ -41,7 +41,6 @@ from skillcomp.correction.estimators import (
     unrecorded,
 )
 from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import (
     By,
     check_settings,
@@ -54,6 +53,7 @@ from skillcomp.frames.estimates import (
     rows_of_group,
     with_method,
 )
+from skillcomp.frames.outcomes import Checks
 from skillcomp.frames.reference_labels import (
     CALIBRATION,
     Drawn,
@@ -259,8 +259,8 @@ def delta(
     weight : str, optional
         A column of ``verdicts`` or ``cases`` with the weight of each case, as in
         :func:`skillcomp.deltas.paired`. The tests behind p_differential are not weighted.
-    cluster : {"case", "skill"} or str, default "case"
-        As in :func:`skillcomp.deltas.paired`; a column may be in ``verdicts`` or ``cases``.
+    cluster : {"case", "skill"}, default "case"
+        As in :func:`skillcomp.deltas.paired`.
     ci_level : float, default 0.95
         Level of the interval.
     interval : {"adaptive", "bounded", "t"}, default "adaptive"
@@ -504,7 +504,7 @@ def _estimated_rows(
         outcomes=made.outcomes,
         reference=reference,
     )
-    return with_method(result, made.cluster, made.weight)
+    return with_method(result, made.weight)
 
 
 def choose(

@@ -23,7 +23,6 @@ from skillcomp.contrast import (
     verdict_table,
 )
 from skillcomp.errors import FrameError, argument, plural
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
     GRADER,
@@ -33,6 +32,8 @@ from skillcomp.frames.estimates import (
     prepared,
     rows_of_group,
 )
+from skillcomp.frames.from_frame import OF_PAIR
+from skillcomp.frames.outcomes import Checks
 from skillcomp.frames.reference_labels import (
     CALIBRATION,
     NAME_DRAWN_BY,
@@ -50,7 +51,6 @@ from skillcomp.frames.reference_labels import (
     share_of_checks,
     strays_of,
 )
-from skillcomp.frames.table_pairs import OF_PAIR
 from skillcomp.reliability.grader_agreement_and_consistency import (
     reference_scores,
     scaled_scores,

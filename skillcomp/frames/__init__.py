@@ -14,7 +14,7 @@ estimates: functions that all analyses use
     ``clusters_of``: the cluster of each row, its case and the cases linked to it.
     ``row``, ``estimates``: one row of an estimates frame, and the frame.
 
-from_frame: a researcher's own table (with table_reader, table_pairs, table_passages and words)
+from_frame: a researcher's own table (with table_reader and words)
     ``from_frame``: a table of answers, pairs or passages becomes checked frames.
 
 from_store: a store

@@ -18,6 +18,7 @@ import pandas as pd
 
 from skillcomp.errors import (
     FrameError,
+    argument,
     literal,
     plural,
     problem_list,
@@ -25,7 +26,7 @@ from skillcomp.errors import (
     shortened,
     suggest,
 )
-from skillcomp.frames.contracts import ABOVE_ZERO, CASE, CONTRACTS, TEXT, TIME, Cluster, Contract
+from skillcomp.frames.contracts import ABOVE_ZERO, CONTRACTS, TEXT, TIME, Cluster, Contract
 from skillcomp.records import DIMENSIONS, dimension_family
 
 _MAX_SHOWN = 5  # A message names at most this many distinct bad values.
@@ -344,23 +345,11 @@ def _problem_of_equal_rows(rows: pd.DataFrame, words: str) -> Iterator[str]:
     yield f"{words.format(', '.join(rows.columns), len(equal))}; the first: {first}."
 
 
-def check_cluster(cluster: str, frame: pd.DataFrame) -> str | None:
-    """Return ``cluster`` if it is a column of ``frame``; None if it is "case" or "skill".
-
-    Raise FrameError if there is no such column, or if its values differ between rows of a case.
-    """
-    if cluster in get_args(Cluster):
-        return None
-    if cluster not in frame:
-        columns = {*CONTRACTS["outcomes"].columns, *CONTRACTS["attempts"].columns}
-        own = [name for name in frame.columns if name not in columns]
-        require_known("cluster: found", cluster, [*get_args(Cluster), *own])
-    values = frame[[*CASE, cluster]].drop_duplicates()
-    several = values[values.duplicated(CASE)]
-    if len(several):
+def check_cluster(cluster: str) -> None:
+    """Raise FrameError unless an interval is about these cases or about skills in general."""
+    if cluster not in get_args(Cluster):
+        known = argument("cluster", cluster)
         raise FrameError(
-            f"cluster: column '{cluster}' differs between the rows of case "
-            f"'{several['case_id'].iloc[0]}'; a cluster is a fact of the case, such as its video "
-            "or repository."
+            f"cluster: found {literal(cluster)}; allowed: 'case' or 'skill'. If cases with equal "
+            f"values of a column belong together, {known} of from_frame states it."
         )
-    return cluster

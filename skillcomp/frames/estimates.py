@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,6 @@ from skillcomp.frames.contracts import (
     CONTRACTS,
     DIFFERENT_MODELS,
     LINKED_BY,
-    Cluster,
     key_by_word,
 )
 from skillcomp.io.files import whole_content
@@ -44,7 +43,7 @@ RESERVED = frozenset(
         *("size", "absent", "alone", "n_shares", "case", "gold", "n_gold", "settled_by"),
         *("_level", "_mixed", "_fewest", "_n_checks", "_n", "_size", "_low", "_high", "_absent"),
         *("is_scored", "retried", "first", "_retried", "_first"),
-        *("_row", "_member", "_n_members", "_answered", "_weight", "_order"),
+        *("_row", "_weight", "_order"),
     ]
 )
 GRADER = ("grader", "grader_version", "round")
@@ -462,18 +461,18 @@ def clusters_of(
     cases: pd.DataFrame | None = None,
     *,
     by: By | None = None,
-    column: str | None = None,
 ) -> pd.Series:
     """Assign each row to a cluster: its case and all cases linked to it.
 
     Two cases are linked if one names the other in ``contrast_of`` (a contrast pair within a skill),
-    if they have the same ``task`` under several skills, or if they have the same value of
-    ``column`` or of a column that the table declared (``cluster=`` of
-    :func:`skillcomp.from_frame`). Clusters are connected components of these links, so it does not
-    matter which case of a pair names the other. Cases that name the same third case are in one
-    cluster, even if the third case is not in the frame. All rows of a case are in its cluster,
-    whatever their agent, grader, round or repeat. Clusters are numbered in the order of the sorted
-    skills and cases, so resampling does not depend on the order of the rows.
+    if they have the same ``task`` under several skills, or if they have the same value of a column
+    that the table declared (``cluster=`` of :func:`skillcomp.from_frame`; a column ``linked_by``
+    has its name), such as the repository of the case. A missing value links a case to no other
+    case. Clusters are connected components of these links, so it does not matter which case of a
+    pair names the other. Cases that name the same third case are in one cluster, even if the third
+    case is not in the frame. All rows of a case are in its cluster, whatever their agent, grader,
+    round or repeat. Clusters are numbered in the order of the sorted skills and cases, so
+    resampling does not depend on the order of the rows.
 
     Parameters
     ----------
@@ -486,9 +485,6 @@ def clusters_of(
         The columns that group the rows of an analysis. Cases of equal names under several skills
         of a group are then refused if no ``task`` says whether they are the same, because their
         clusters are unknown.
-    column : str, optional
-        A column of ``frame`` or ``cases`` with one value in all rows of a case, such as the
-        repository that the case comes from. A missing value links a case to no other case.
 
     Returns
     -------
@@ -514,8 +510,8 @@ def clusters_of(
     if by is not None:
         _refuse_equal_names(frame, listed(by))
     frames = [frame] if cases is None else [frame, check(cases, "cases")]
-    declared = [name for each in frames for name in _linking_columns(each)]
-    names = listed(["task", column or "task", *declared])
+    declared = [name for each in frames for name in linking_columns(each)]
+    names = listed(["task", *declared])
     columns = listed([*CASE, "contrast_of", *names])  # absent columns become missing values
     rows = pd.concat([each.reindex(columns=columns) for each in frames], ignore_index=True)
     rows = rows.astype("str")
@@ -538,7 +534,7 @@ def clusters_of(
     return pd.Series(numbers.astype(np.int64), index=frame.index, name="cluster")
 
 
-def _linking_columns(frame: pd.DataFrame) -> list[str]:
+def linking_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns that a table has declared to link cases, see `LINKED_BY`."""
     if LINKED_BY not in frame:
         return []
@@ -571,7 +567,7 @@ def with_case_facts(
     if cases is None:
         return frame
     checked = check(cases, "cases")
-    names = dict.fromkeys(["task", CAUTION, LINKED_BY, *_linking_columns(checked), *columns])
+    names = dict.fromkeys(["task", CAUTION, LINKED_BY, *linking_columns(checked), *columns])
     facts = [n for n in names if n in checked and n not in frame]
     return frame.merge(checked[[*CASE, *facts]], on=CASE, how="left", validate="m:1")
 
@@ -843,8 +839,8 @@ def refuse_ids_as_repeats(attempts: pd.DataFrame, by: Sequence[str] = ("agent",)
         )
 
 
-def with_method(result: pd.DataFrame, cluster: str, weight: str | None) -> pd.DataFrame:
-    """Append the names of the cluster column and the weight column to the text in ``method``."""
-    parts = [f"; clustered by {cluster}"] if cluster not in get_args(Cluster) else []
-    parts += [f"; cases weighted by {weight}"] if weight is not None else []
-    return result.assign(method=result["method"] + "".join(parts)) if parts else result
+def with_method(result: pd.DataFrame, weight: str | None) -> pd.DataFrame:
+    """Append the name of the weight column to the text in ``method``."""
+    if weight is None:
+        return result
+    return result.assign(method=result["method"] + f"; cases weighted by {weight}")

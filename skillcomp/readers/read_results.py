@@ -33,7 +33,7 @@ from skillcomp.errors import (
     suggest,
 )
 from skillcomp.frames.estimates import columns_of
-from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns
+from skillcomp.frames.from_frame import CARRIED, ROLES, frames_of_columns, pairwise_of
 from skillcomp.frames.from_store import frames_of_store
 from skillcomp.frames.save_frames import Frames
 from skillcomp.frames.table_files import (
@@ -45,7 +45,6 @@ from skillcomp.frames.table_files import (
     table_at,
     table_in_python,
 )
-from skillcomp.frames.table_pairs import pairwise_of
 from skillcomp.frames.table_reader import (
     WHAT,
     FrameWarning,

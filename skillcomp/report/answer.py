@@ -27,11 +27,10 @@ from skillcomp import (
     triggers,
 )
 from skillcomp.contrast import BoundedValue, Bounds
-from skillcomp.deltas.paired_deltas_and_price import has_single_checks
+from skillcomp.deltas import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, require_known
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import ordered
-from skillcomp.frames.outcomes import UNANSWERED
+from skillcomp.frames.outcomes import UNANSWERED, Checks
 from skillcomp.frames.reference_labels import CALIBRATION, RESULTS, Drawn, compared_rows
 from skillcomp.frames.study_defaults import default_reference
 from skillcomp.frames.table_reader import UNNAMED, Change, changes_frame

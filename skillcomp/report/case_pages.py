@@ -21,9 +21,9 @@ from skillcomp import frames, reliability, skillverdicts
 from skillcomp.errors import FrameError, SkillcompError, require_known, require_whole
 from skillcomp.frames import Frames
 from skillcomp.frames.check import check, empty
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import ordered
+from skillcomp.frames.outcomes import Checks
 from skillcomp.grading_rules import normalise_quote
 from skillcomp.io.files import replace_file
 from skillcomp.io.redaction import with_fixed_secrets

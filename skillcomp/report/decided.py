@@ -12,7 +12,7 @@ from skillcomp.correction.delta_and_rate import delta_with_rates
 from skillcomp.errors import SkillcompError
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.reference_labels import RESULTS
-from skillcomp.skillverdicts.decide_and_compare_cases import NEEDED
+from skillcomp.skillverdicts import NEEDED
 
 
 def decided_with(

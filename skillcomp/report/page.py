@@ -33,8 +33,8 @@ from skillcomp import plots, style
 from skillcomp.contrast import BoundedValue, Bounds, ends_of
 from skillcomp.errors import ExtraError, SkillcompError, StudyError, instead
 from skillcomp.frames import Frames
-from skillcomp.frames.check_sets import Checks
 from skillcomp.frames.estimates import columns_of
+from skillcomp.frames.outcomes import Checks
 from skillcomp.frames.probes import probe_rates, probed_checks, probes, untested_reasons
 from skillcomp.frames.reference_labels import Drawn
 from skillcomp.io.files import replace_file
@@ -58,7 +58,7 @@ from skillcomp.report.phrases import listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, judge_table
 from skillcomp.report.study_data import Study, StudyOrPath, frame_of, opened
 from skillcomp.report.study_sentences import TOPIC_OF, findings
-from skillcomp.skillverdicts.decide_and_compare_cases import NAIVE, check_margin
+from skillcomp.skillverdicts import NAIVE, check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 from skillcomp.table import table

@@ -16,7 +16,7 @@ from skillcomp.errors import plural as plural
 from skillcomp.frames.contracts import DIFFERENT_MODELS, REPLACED
 from skillcomp.frames.estimates import columns_of
 from skillcomp.planning.power import MOST_CASES
-from skillcomp.skillverdicts.decide_and_compare_cases import FEWEST_GOLD, NAIVE
+from skillcomp.skillverdicts import FEWEST_GOLD, NAIVE
 from skillcomp.stats.results import Fields
 from skillcomp.stats.results import p_value as p_value
 from skillcomp.style import called, quantity

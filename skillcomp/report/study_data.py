@@ -12,10 +12,10 @@ import pandas as pd
 from skillcomp import frames
 from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames import Frames
+from skillcomp.frames.from_frame import OF_PAIR
 from skillcomp.frames.reference_labels import ITEM, SETTLED, Drawn, check_draw
 from skillcomp.frames.save_frames import saved_facts
 from skillcomp.frames.study_defaults import grader_named, grader_versions
-from skillcomp.frames.table_pairs import OF_PAIR
 from skillcomp.grading_rules import addresses_grader
 from skillcomp.io.files import as_path
 from skillcomp.io.store import RunStore

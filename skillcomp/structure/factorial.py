@@ -144,7 +144,7 @@ def factorial(
     outcomes = outcomes[outcomes["condition"].isin(conditions)]
     refuse_different_checks(outcomes, what, value)
     how: Fields = {"value": value, "bounds": bounds}
-    table = case_table(outcomes, by=[*names, *averaged], cluster=cluster, **how)
+    table = case_table(outcomes, by=[*names, *averaged], **how)
     units = Units.of(table, names, average=averaged, **how)
     contrasts = [
         Contrast(

@@ -1,39 +1,49 @@
-"""Verdicts on skills, on versions and on single cases, by intervals, a margin and the worst case.
+"""Verdicts on skills, their cases and dimensions.
 
-Deltas may be corrected for the grader's errors; each verdict has its reasons in words.
+Decisions compare an interval with a stated margin. "No change" is a claim of equivalence: the whole
+interval must be inside the margin. A difference that is not significant is not enough.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from scipy.stats import false_discovery_control
 
 from skillcomp.contrast import (
+    MIN_SKILLS,
     MISSING,
     BoundedValue,
     Bounds,
     Contrast,
     Units,
+    Value,
+    compared_outcomes,
+    contrasts_with,
     ends_of,
+    few_skills,
     missing_note,
     within,
 )
-from skillcomp.deltas.paired_deltas_and_price import (
+from skillcomp.deltas import (
     amount_deltas,
     attempts_of_outcomes,
+    contrast_rows,
     deltas_and_units,
+    rates,
 )
-from skillcomp.errors import FrameError, plural, require_known
-from skillcomp.frames.check import check
+from skillcomp.errors import FrameError, plural, require_known, suggest
+from skillcomp.frames.check import check, settle
 from skillcomp.frames.contracts import (
     AMOUNTS,
     CASE,
+    CONTRACTS,
     DIFFERENT_MODELS,
     GRADER_KEYS,
     REPLACED,
@@ -43,7 +53,9 @@ from skillcomp.frames.estimates import (
     PLACEBO,
     By,
     columns_of,
+    estimates,
     grouped,
+    groups,
     interval_of,
     is_among,
     listed,
@@ -51,15 +63,24 @@ from skillcomp.frames.estimates import (
     refuse_different_checks,
     require_columns,
     require_reference,
+    row,
     rows_of_group,
     with_adjusted_p,
     with_notes_of,
 )
 from skillcomp.planning.power import detectable_changes
-from skillcomp.stats.bounded import IntervalRule
-from skillcomp.stats.results import NAN, Fields, is_number, join_notes, p_value, quantile
+from skillcomp.records import SCHEMA_WEIGHTS, dimension_family
+from skillcomp.removed_names import raise_missing_name
+from skillcomp.stats.bounded import IntervalRule, bounded_mean
+from skillcomp.stats.random_effects import prediction_interval, random_effects
+from skillcomp.stats.results import NAN, Fields, is_number, join_notes, p_value, quantile, undefined
 
-_WHAT = "skillverdicts.decide"
+__all__ = ["across", "aggregate", "cases", "compare", "decide", "dimensions", "together"]
+
+__dir__ = __all__.copy  # so that dir() lists the public names
+__getattr__ = raise_missing_name(__name__)
+
+_DECIDE = "skillverdicts.decide"
 
 
 def decide(
@@ -217,12 +238,12 @@ def decide(
     rules: Fields = {"cluster": cluster, "ci_level": ci_level, "interval": interval}
     how: Fields = {"by": names, "value": value, "bounds": bounds, "weight": weight}
     how |= {"average": listed(average)} | rules
-    deltas, units, contrasts = deltas_and_units(outcomes, _WHAT, reference=reference, **how)
+    deltas, units, contrasts = deltas_and_units(outcomes, _DECIDE, reference=reference, **how)
     bases = within(units, _references(contrasts), **rules)
     deltas = deltas.assign(margin=margin, highest=ends[1])
     deltas["reference_low"] = [base.interval.low for base in bases]
     deltas = deltas.assign(**_p_of_margins(units, contrasts, deltas, rules))
-    deltas = _over_placebo(deltas, outcomes, names, reference, how)
+    deltas = _over_placebo(deltas, units, contrasts, names, rules)
 
     def judge(deltas: pd.DataFrame) -> pd.DataFrame:
         """Add the verdict, and whether missing attempts overturn it."""
@@ -230,22 +251,18 @@ def decide(
         deltas = deltas.assign(
             verdict=verdicts_of_rows(deltas), n_family=deltas["p_adjusted"].notna().sum()
         )
-        deltas = with_missing_attempts(
-            deltas, units, contrasts, assume_missing, cluster=cluster, interval=interval
-        )
+        deltas = with_missing_attempts(deltas, units, contrasts, assume_missing, rules)
         return _with_reasons(deltas)
 
     judged = judge(deltas)
     alone = deltas[LIMITS].add_suffix("_uncorrected").assign(verdict_uncorrected=judged["verdict"])
     alone["p_adjusted_uncorrected"] = judged["p_adjusted"]
     judged = judged.assign(**alone, estimator=NAIVE, n_gold=NAN, labels_needed=NAN)
-    if corrected is None and interval == "adaptive":
+    if corrected is None and interval == "adaptive" and len(deltas):
         judged = _with_notes(judged, _verdicts_by_other_rules(deltas, units, contrasts, rules))
     if corrected is not None:
         deltas = deltas.assign(**alone, n_family=judged["n_family"])
-        judged = judge(
-            with_corrections(deltas, corrected, names, value=value, cluster=cluster, weight=weight)
-        )
+        judged = judge(with_corrections(deltas, corrected, names, value=value, weight=weight))
         # a verdict is undetermined if no correction is recommended for its row
         judged["verdict"] = judged["verdict"].mask(judged["estimator"].eq(NAIVE), "undetermined")
         claimed = judged["verdict_uncorrected"].ne("undetermined")
@@ -333,19 +350,12 @@ def _p_of_margins(
     margin, highest = deltas[["margin", "highest"]].iloc[0].astype(float)
     bases = _references(contrasts)
     tests = ((contrasts, -margin, 1), (contrasts, margin, -1), (bases, highest - margin, 1))
-    p_values = [
-        [
-            one_sided(mean.interval.p_value, sign * (mean.interval.estimate - null) > 0)
-            for mean in within(units, rows, **how, null=null, notes=False)
-        ]
-        for rows, null, sign in tests
-    ]
+    p_values = []
+    for rows, null, sign in tests:
+        means = _intervals(units, rows, how | {"null": null})
+        half = means["p_value"] / 2.0
+        p_values.append(half.where(sign * (means["estimate"] - null) > 0, 1.0 - half))
     return dict(zip(MARGIN_P, p_values, strict=True))
-
-
-def one_sided(p_value: float, as_claimed: bool) -> float:
-    """Return a one-sided p-value; ``as_claimed``: whether the estimate is on the claimed side."""
-    return p_value / 2.0 if as_claimed else 1.0 - p_value / 2.0
 
 
 def _verdicts_by_other_rules(
@@ -359,11 +369,11 @@ def _verdicts_by_other_rules(
     remarks = [""] * len(deltas)
     for rule in ("bounded", "t"):
         rules = how | {"interval": rule}
-        means = [each.interval for each in within(units, contrasts, **rules, notes=False)]
+        means = _intervals(units, contrasts, rules)
         other = deltas.assign(
-            ci_low=[mean.low for mean in means],
-            ci_high=[mean.high for mean in means],
-            p_value=[mean.p_value for mean in means],
+            ci_low=means["low"],
+            ci_high=means["high"],
+            p_value=means["p_value"],
             **_p_of_margins(units, contrasts, deltas, rules),
         )
         other = verdicts_of_rows(with_adjusted_p(other))
@@ -382,7 +392,11 @@ def _with_notes(deltas: pd.DataFrame, remarks: Iterable[str]) -> pd.DataFrame:
 
 
 def _over_placebo(
-    deltas: pd.DataFrame, outcomes: pd.DataFrame, names: list[str], reference: str, how: Fields
+    deltas: pd.DataFrame,
+    units: Units,
+    contrasts: Sequence[Contrast],
+    names: list[str],
+    rules: Fields,
 ) -> pd.DataFrame:
     """Add ``over_placebo``, the delta between each condition and the placebo, with its limits."""
     renamed = {
@@ -393,25 +407,23 @@ def _over_placebo(
     }
     if not deltas["condition"].eq(PLACEBO).any():
         return deltas.assign(**dict.fromkeys(renamed.values(), NAN))
-    over = deltas_and_units(outcomes, _WHAT, reference=PLACEBO, **how)[0]
-    over = over[[*names, "condition", *renamed]].rename(columns=renamed)
-    deltas = deltas.merge(over, on=[*names, "condition"], how="left")
-    # a note for each condition whose deltas to placebo and to reference use different cases
-    keys = listed([*names, *CASE])
-    run = outcomes.dropna(subset=how["value"])[[*keys, "condition"]].drop_duplicates()
-    delta, beyond = (
-        is_among(run, run[run["condition"].eq(other)], keys) for other in (reference, PLACEBO)
-    )
-    sides = run.assign(delta=delta, over=beyond, differs=delta != beyond)
-    counts = grouped(sides, [*names, "condition"])[["delta", "over", "differs"]].sum()
-    counts["remark"] = [
-        f"over_placebo rests on other cases than the delta: {n_over} and {n}" if differs else ""
-        for n, n_over, differs in counts.itertuples(index=False)
-    ]
-    other = counts["remark"].reset_index()
-    matched = deltas[[*names, "condition"]].merge(other, on=[*names, "condition"], how="left")
-    remarks = matched["remark"].astype("str").fillna("").where(deltas["over_placebo"].notna(), "")
-    return _with_notes(deltas, remarks)
+    keys = [*names, "condition"]
+    rows = contrast_rows("delta_passed", units, contrasts_with(units, PLACEBO), **rules)
+    over = estimates(rows, by=keys)
+    over = over[[*keys, *renamed, "n"]].rename(columns=renamed | {"n": "n_over"})
+    deltas = deltas.merge(over, on=keys, how="left")
+    remarks = []
+    for each, (_, delta) in zip(contrasts, deltas.iterrows(), strict=True):
+        remark = ""
+        if pd.notna(delta[["estimate", "over_placebo"]]).all():
+            part = units.part(replace(each, weights={**each.weights, (PLACEBO,): 0.0}))
+            has_level = pd.DataFrame(~np.isnan(part.numbers["level"]))
+            known = has_level.groupby(part.facts["case"]).any()
+            if (known[0] & (known[1] != known[2])).any():
+                remark = "over_placebo rests on other cases than the delta"
+                remark += f": {delta['n_over']:.0f} and {delta['n']:.0f}"
+        remarks.append(remark)
+    return _with_notes(deltas.drop(columns="n_over"), remarks)
 
 
 def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
@@ -435,31 +447,8 @@ def _with_reasons(deltas: pd.DataFrame) -> pd.DataFrame:
 ENOUGH_MISSING = 0.05
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim that a contrast (a delta, or the rate of an arm) is above ``bound``.
-
-    ``is_gain`` is True if the claim is also that the delta is above 0. A loss of the condition is
-    expressed as a gain of the reference. ``moved`` is what a correction for the grader's errors
-    adds to the estimate and to the lower limit; it is assumed to be the same for missing attempts.
-    """
-
-    contrast: Contrast
-    bound: float
-    ci_level: float
-    is_gain: bool = False
-    moved: tuple[float, float] = (0.0, 0.0)
-
-    def fails_in_worst_case(self, units: Units, **how: Any) -> bool:
-        """Return whether the claim fails if all missing attempts are set against it.
-
-        It fails if the estimate is not above the bound or, for a gain, if the interval includes 0.
-        """
-        filled = units.filled(self.contrast.weights)
-        (worst,) = within(filled, [self.contrast], ci_level=self.ci_level, **how)
-        estimate = worst.interval.estimate + self.moved[0]
-        low = worst.interval.low + self.moved[1]
-        return not estimate > self.bound or (self.is_gain and not low > 0)
+# the words of `compare` that rest on the same claims as those of `decide`
+_SAME_CLAIM = {"better": "helps", "worse": "hurts"}
 
 
 def with_missing_attempts(
@@ -467,7 +456,7 @@ def with_missing_attempts(
     units: Units,
     contrasts: Sequence[Contrast],
     assume_missing: str | None,
-    **how: Any,
+    rules: Fields,
 ) -> pd.DataFrame:
     """Overturn the verdicts that missing attempts could change.
 
@@ -476,12 +465,12 @@ def with_missing_attempts(
     decided : pandas.DataFrame
         Verdicts with the columns of :func:`skillcomp.deltas.paired` and ``margin``.
     units, contrasts : Units, sequence of Contrast
-        The cases, and the contrast of each row.
+        The cases, and the contrast of each row with one reference.
     assume_missing : str or None
         The assumption, such as ``at random``, under which a verdict is kept.
-    **how : str
-        The arguments ``cluster`` and ``interval`` of :func:`skillcomp.deltas.paired` with which the
-        rows were made.
+    rules : dict
+        The arguments ``cluster``, ``ci_level`` and ``interval`` of
+        :func:`skillcomp.deltas.paired` with which the rows were made.
 
     Returns
     -------
@@ -491,55 +480,70 @@ def with_missing_attempts(
         if there is an assumption, unchanged; ``assume_missing`` then names the assumption. It is
         empty in all other rows.
     """
-    rows = []
-    for (_, row), contrast in zip(decided.iterrows(), contrasts, strict=True):
-        # examine a row only if one of its conditions lacks enough attempts
-        counts = ("n_missing", "n_missing_reference")
-        lost = [row[name] / max(row[name.replace("missing", "attempts")], 1) for name in counts]
-        lacks = max(lost) >= ENOUGH_MISSING - 1e-9
-        is_shaken = lacks and any(
-            claim.fails_in_worst_case(units, **how) for claim in _claims_of_row(row, contrast)
-        )
-        verdict, assumed, remark = row["verdict"], "", ""
-        if is_shaken:
-            claimed = f"'{verdict}'" if " " in verdict else verdict
-            assumed = assume_missing or ""
-            remark = f"{claimed}, assuming that attempts are missing {assumed}"
-            if not assumed:
-                others = f"the others alone would say {claimed} ({row['estimate']:+.2f})"
-                verdict = "undetermined"
-                remark = f"undetermined: too many attempts are missing; {others}; if fewer were "
-                remark += "planned, state the plan (asked= of from_frame)"
-        rows.append((verdict, is_shaken, assumed, remark))
-    columns = ["verdict", "overturned", "assume_missing", "remark"]
-    judged = pd.DataFrame(rows, columns=columns, index=decided.index)
-    decided = _with_notes(decided, judged.pop("remark"))
-    return decided.assign(**judged.astype({"overturned": bool}))
+    lost, planned = (
+        decided[[f"n_{name}", f"n_{name}_reference"]].to_numpy(float)
+        for name in ("missing", "attempts")
+    )
+    lacks = (lost >= (ENOUGH_MISSING - 1e-9) * np.maximum(planned, 1.0)).any(axis=1)
+    overturned = np.zeros(len(decided), bool)
+    if lacks.any():
+        some = [each for each, lacking in zip(contrasts, lacks, strict=True) if lacking]
+        overturned[lacks] = _fails_in_worst_case(decided[lacks], units, some, rules)
+    remarks = []
+    for is_shaken, verdict, estimate in zip(
+        overturned, decided["verdict"], decided["estimate"], strict=True
+    ):
+        claimed = f"'{verdict}'" if " " in verdict else verdict
+        remark = f"{claimed}, assuming that attempts are missing {assume_missing}"
+        if assume_missing is None:
+            others = f"the others alone would say {claimed} ({estimate:+.2f})"
+            remark = f"undetermined: too many attempts are missing; {others}; if fewer were "
+            remark += "planned, state the plan (asked= of from_frame)"
+        remarks.append(remark if is_shaken else "")
+    decided = _with_notes(decided, remarks).assign(overturned=overturned)
+    if assume_missing is None:
+        decided["verdict"] = decided["verdict"].mask(overturned, "undetermined")
+    return decided.assign(assume_missing=np.where(overturned, assume_missing or "", ""))
 
 
-def _claims_of_row(row: pd.Series, contrast: Contrast) -> list[Claim]:
-    """Return the claims from which the verdict of a row follows; none if it is undetermined."""
-    verdict, margin = row["verdict"], row["margin"]
-    level = row["ci_level"]
-    moved = {end: row.get(f"moved_{end}", 0.0) for end in ("estimate", "low", "high", "rate")}
-    up, down = (moved["estimate"], moved["low"]), (-moved["estimate"], -moved["high"])
-    turned = replace(contrast, weights={arm: -w for arm, w in contrast.weights.items()})
-    gain = Claim(contrast, margin, level, is_gain=True, moved=up)
-    loss = Claim(turned, margin, level, is_gain=True, moved=down)
-    base = replace(contrast, weights={(row["reference"],): 1.0}, sides=("",))
-    of_rate = (moved["rate"], row.get("moved_rate_low", 0.0))
-    no_loss = replace(gain, bound=-margin, is_gain=False)
-    claims = {
-        "teaching": [gain],
-        "harmful": [loss],
-        "ineffective": [no_loss, replace(loss, bound=-margin, is_gain=False)],
-        "redundant": [no_loss, Claim(base, row.get("highest", 1.0) - margin, level, moved=of_rate)],
-        "helps": [replace(gain, bound=0.0)],
-        "hurts": [replace(loss, bound=0.0)],
+def _fails_in_worst_case(
+    rows: pd.DataFrame, units: Units, contrasts: Sequence[Contrast], rules: Fields
+) -> Any:
+    """Return whether the claims of each verdict fail if all missing attempts are set against them.
+
+    A claim that a delta (or rate) is above or below a bound fails if its estimate is not; a gain or
+    loss fails, too, if the interval includes 0. The columns ``MOVED`` are what a correction for the
+    grader's errors adds; it is assumed to be the same for missing attempts.
+    """
+    rows = rows.reset_index(drop=True)
+    against_gain = dict.fromkeys(units.arms, 1.0) | {(contrasts[0].about["reference"],): -1.0}
+    fewest = units.filled(against_gain)
+    most = units.filled({arm: -weight for arm, weight in against_gain.items()})
+    least, greatest = (_intervals(filled, contrasts, rules) for filled in (fewest, most))
+    rates = _intervals(most, _references(contrasts), rules)["estimate"]
+    moved = rows.reindex(columns=MOVED, fill_value=0.0)
+    low, high = (each["estimate"] + moved["moved_estimate"] for each in (least, greatest))
+    is_gain = least["low"] + moved["moved_low"] > 0
+    is_loss = greatest["high"] + moved["moved_high"] < 0
+    margin = rows["margin"]
+    passes = rates + moved["moved_rate"] > rows.get("highest", 1.0) - margin
+    holds = {
+        "teaching": (low > margin) & is_gain,
+        "harmful": (high < -margin) & is_loss,
+        "ineffective": (low > -margin) & (high < margin),
+        "redundant": (low > -margin) & passes,
+        "helps": (low > 0) & is_gain,
+        "hurts": (high < 0) & is_loss,
+        "as good": low > -margin,
     }
-    # `skillverdicts.compare` uses the words worse and better instead of hurts and helps
-    claims |= {"worse": claims["hurts"], "better": claims["helps"]}
-    return [no_loss] if verdict.startswith("as good") else claims.get(verdict, [])
+    verdict = rows["verdict"].replace(_SAME_CLAIM)
+    claims = [verdict.eq(word) | verdict.str.startswith(f"{word} ") for word in holds]
+    return np.select(claims, [~kept for kept in holds.values()], default=False)
+
+
+def _intervals(units: Units, contrasts: Sequence[Contrast], rules: Fields) -> pd.DataFrame:
+    """Return the interval of each contrast as a row, without notes on the cases."""
+    return pd.DataFrame([each.interval for each in within(units, contrasts, **rules, notes=False)])
 
 
 def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -> pd.DataFrame:
@@ -572,11 +576,10 @@ def cases(outcomes: pd.DataFrame, *, by: By = (), reference: str = "baseline") -
         not asked under the condition. ``note`` has the notes of the outcomes.
     """
     names = listed([*listed(by), *CASE, "comprehension_dimension", "transfer"])
-    if "condition" in names:
-        raise FrameError("skillverdicts.cases: by= names 'condition'; a row has one already.")
-    checked = prepared(outcomes, "outcomes", listed(by), "skillverdicts.cases", agents=True)
+    what = "skillverdicts.cases"
+    checked = prepared(outcomes, "outcomes", by, what, compared=["condition"], agents=True)
     require_reference(checked["condition"], reference)
-    refuse_different_checks(checked, "skillverdicts.cases")
+    refuse_different_checks(checked, what)
     scored = checked.assign(passed=checked["passed"].astype("float64"))
     attempts = grouped(scored, [*names, "condition"])["passed"]
     table = attempts.agg(n="count", rate="mean").reset_index()
@@ -643,7 +646,6 @@ def with_corrections(
     by: Sequence[str],
     *,
     value: str,
-    cluster: str,
     weight: str | None,
 ) -> pd.DataFrame:
     """Replace each delta by its corrected value, if an estimator is recommended.
@@ -657,7 +659,7 @@ def with_corrections(
     corrected : pandas.DataFrame
         Rows of :func:`skillcomp.correction.delta` and, optionally, of
         :func:`skillcomp.correction.rate`.
-    by, value, cluster, weight
+    by, value, weight
         The arguments with which ``deltas`` was made.
 
     Returns
@@ -670,8 +672,7 @@ def with_corrections(
         ``correction_reason`` explains why this estimator, or none, is recommended. ``n_gold``
         counts the labelled cases. ``labels_needed`` is the number of further labelled cases after
         which a verdict is expected (NaN if unknown, infinite if labels on all cases are too few).
-        The columns with the prefix ``moved_`` are the corrected minus the uncorrected values;
-        :class:`skillcomp.skillverdicts.decide_and_compare_cases.Claim` needs them.
+        The columns with the prefix ``moved_`` are the corrected minus the uncorrected values.
     """
     rows = _checked_rows(deltas, corrected, by, value)
     rates = rows[rows["measure"].eq(f"rate_{value}")]
@@ -687,7 +688,7 @@ def with_corrections(
     for _, delta in deltas.iterrows():
         mine = rows_of_group(rows, dict(delta[keys]))
         base = rows_of_group(rates, {**delta[[*by]], "condition": delta["reference"]})
-        _refuse_other_data(delta, mine, by, cluster, weight)
+        _refuse_other_data(delta, mine, by, weight)
         made.append(_corrected_row(delta, mine, base))
     columns = [
         "estimator",
@@ -743,35 +744,32 @@ def _name_of(row: pd.Series, keys: Sequence[str]) -> str:
 
 
 def _refuse_other_data(
-    delta: pd.Series, rows: pd.DataFrame, by: Sequence[str], cluster: str, weight: str | None
+    delta: pd.Series, rows: pd.DataFrame, by: Sequence[str], weight: str | None
 ) -> None:
     """Raise FrameError if the rows correct a delta of other outcomes, weights, checks or clusters.
 
     In rows with the estimator ``naive``, the estimate must be the uncorrected delta.
     """
     name, method = _name_of(delta, [*by, "condition"]), " ".join(rows["method"].dropna())
-    for argument, words, value in (
-        ("weight", "; cases weighted by ", weight),
-        ("cluster", "; clustered by ", None if cluster in ("case", "skill") else cluster),
-    ):
-        if rows["estimate"].notna().any() and (words in method) != (value is not None):
-            raise FrameError(
-                f"{_GIVEN}: {name} was not computed with {argument}={value!r}, as the verdicts "
-                f"are. Compute it with correction.delta({argument}={value!r})."
-            )
+    is_weighted = "; cases weighted by " in method
+    if rows["estimate"].notna().any() and is_weighted != (weight is not None):
+        raise FrameError(
+            f"{_GIVEN}: {name} was not computed with weight={weight!r}, as the verdicts are. "
+            f"Compute it with correction.delta(weight={weight!r})."
+        )
     own = rows[rows["estimator"].eq(NAIVE)]
-    for _, row in own.iterrows():
-        moved = abs(row["estimate"] - delta["estimate"])
-        if moved > 1e-9 or _both_known_and_different(row["n"], delta["n"]):
+    for _, naive in own.iterrows():
+        moved = abs(naive["estimate"] - delta["estimate"])
+        if moved > 1e-9 or _both_known_and_different(naive["n"], delta["n"]):
             raise FrameError(
-                f"{_GIVEN}: {name} has the uncorrected delta {row['estimate']:+.3f} on "
-                f"{row['n']:.0f} cases, and the outcomes {delta['estimate']:+.3f} on "
+                f"{_GIVEN}: {name} has the uncorrected delta {naive['estimate']:+.3f} on "
+                f"{naive['n']:.0f} cases, and the outcomes {delta['estimate']:+.3f} on "
                 f"{delta['n']:.0f}. Compute both from the same verdicts (grader, round, agents) "
                 "with the same weight=, checks= and average=."
             )
-        if _both_known_and_different(row["n_clusters"], delta["n_clusters"]):
+        if _both_known_and_different(naive["n_clusters"], delta["n_clusters"]):
             raise FrameError(
-                f"{_GIVEN}: {name} has {row['n_clusters']:.0f} clusters, and the outcomes have "
+                f"{_GIVEN}: {name} has {naive['n_clusters']:.0f} clusters, and the outcomes have "
                 f"{delta['n_clusters']:.0f}. Give correction.delta the same cluster= and the frame "
                 "of cases, cases=."
             )
@@ -1086,10 +1084,8 @@ def compare(
         require_known(f"{_COMPARE}: condition: found", condition, outcomes["condition"].unique())
     two = outcomes["condition"].isin([condition, reference])
     outcomes = outcomes[two].reset_index(drop=True)
-    facts = [name for name in (*names, *levels, cluster) if name not in GRADER_KEYS]
-    keys = [*CASE, "condition"] + ["agent"] * bool(outcomes["agent"].notna().any())
-    matched = check(attempts, "attempts").merge(outcomes[keys].drop_duplicates(), on=keys)
-    attempts = attempts_of_outcomes(outcomes, matched, facts, _COMPARE)
+    facts = [name for name in (*names, *levels) if name not in GRADER_KEYS]
+    attempts = attempts_of_outcomes(outcomes, check(attempts, "attempts"), facts, _COMPARE)
     how: Fields = {
         "by": names,
         "average": levels,
@@ -1103,20 +1099,10 @@ def compare(
     rows["limit"] = np.nan if limit is None else limit
     for argument in ("by", "average"):
         how[argument] = columns_of(attempts, *how[argument])
-    attempts = prepared(
-        attempts,
-        "attempts",
-        how["by"],
-        _COMPARE,
-        compared=["condition"],
-        average=how["average"],
-        agents=True,
-    )
-    rows = _with_savings(rows, attempts, amount, limit, how)
+    rows = _with_savings(rows, attempts, amount, limit, how | {"what": _COMPARE})
     rows["verdict"] = _comparison_verdicts(rows)
-    rows = with_missing_attempts(
-        rows, units, contrasts, assume_missing, cluster=cluster, interval=interval
-    )
+    rules = {name: how[name] for name in ("cluster", "ci_level", "interval")}
+    rows = with_missing_attempts(rows, units, contrasts, assume_missing, rules)
     return rows.assign(verdict=rows["verdict"].replace("undetermined", NOT_SHOWN))
 
 
@@ -1124,24 +1110,26 @@ def _with_savings(
     rows: pd.DataFrame, attempts: pd.DataFrame, amount: str, limit: float | None, how: Fields
 ) -> pd.DataFrame:
     """Add the savings of each group, and notes: amounts are missing, or a total is not lower."""
-    keys = [*how["by"], "condition"]
+    keys, columns = [*how["by"], "condition"], pd.DataFrame()
     for name in dict.fromkeys([amount, *_SAVED]):
         table = amount_deltas(attempts, name, limit if name == amount else None, **how)
-        delta, ratio = (table[table["measure"].eq(f"{m}_{name}")] for m in ("delta", "ratio"))
+        delta, ratio = (
+            table[table["measure"].eq(f"{measure}_{name}")].reset_index(drop=True)
+            for measure in ("delta", "ratio")
+        )
         # a difference from 0.0 is never -0.0
         saved = 0.0 - delta[["estimate", "ci_high", "ci_low"]]
-        columns = delta[keys].assign(**{f"saved_{name}": saved["estimate"]})
+        columns[f"saved_{name}"] = saved["estimate"]
         if name == amount:
             columns[["saved", "saved_low", "saved_high"]] = saved
-            limits = ratio[[*keys, "estimate", "ci_low", "ci_high"]]
-            limits = limits.set_axis([*keys, "ratio", "ratio_low", "ratio_high"], axis=1)
-            columns = columns.merge(limits, on=keys)
+            columns[["ratio", "ratio_low", "ratio_high"]] = ratio[LIMITS]
             sides = zip(delta[MISSING[:4]].to_numpy().tolist(), delta["condition"], strict=True)
             columns["lacking"] = [
                 missing_note(counts, [condition, how["reference"]], f"attempts without {name}")[0]
                 for counts, condition in sides
             ]
-        rows = rows.merge(columns, on=keys, how="left")
+    columns[keys] = delta[keys]
+    rows = rows.merge(columns, on=keys, how="left")
     rows["saved_tokens"] = rows.pop("saved_input_tokens") + rows.pop("saved_output_tokens")
     remarks = {
         f"{amount} is not recorded, so that nothing can be shown to be cheaper": rows[
@@ -1171,3 +1159,432 @@ def _comparison_verdicts(rows: pd.DataFrame) -> Any:
         },
         NOT_SHOWN,
     )
+
+
+_ACROSS = "skillverdicts.across"
+ALL, NEXT = "all skills", "next skill"
+# Name of the column of weights; it is a phrase, because the column "method" of the result shows it.
+_EQUAL = "1 / cases of the skill"
+
+
+def across(
+    outcomes: pd.DataFrame,
+    *,
+    by: By = (),
+    reference: str = "baseline",
+    value: Value = "passed",
+    average: By = (),
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate mean and spread of the effects of skills, and predict the effect of the next skill.
+
+    The skills are treated as a sample of similar skills, and each counts equally. The effect of
+    each skill is also pooled partially with the others.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or include ``grader`` in ``by``) with five skills or more.
+    by : str or sequence of str
+        Columns that group the rows, other than ``skill``.
+    reference, value, average, ci_level, interval
+        As in :func:`skillcomp.deltas.paired`; ``interval`` applies only to the rows ``delta_...``
+        and ``mean_delta``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows with the estimates columns for each ``by`` and condition other than the reference.
+        ``skill`` is the skill, "all skills" or "next skill"; ``measure`` names the row:
+
+        ``delta_passed`` (or ``delta_share_passed``)
+            The delta of the skill, from :func:`skillcomp.deltas.paired`.
+        ``pooled_delta``
+            The delta of the skill, drawn towards the mean; nearer to the truth on average.
+        ``mean_delta``
+            The mean over the skills, from :func:`skillcomp.deltas.paired` with
+            ``cluster="skill"`` and equal weights of the skills.
+        ``next_skill_delta``
+            The mean, with the prediction interval for the true delta of the next skill.
+        ``between_skill_sd``
+            The standard deviation of the true deltas of skills. ``p_value`` tests that all skills
+            have the same delta.
+
+        ``n`` counts the cases in the rows of one skill, and the skills in all other rows.
+        ``reference`` and the columns about missing attempts are as in
+        :func:`skillcomp.deltas.paired`. With fewer than five skills in a group, its rows about
+        skills in general are NaN with a note.
+
+    Raises
+    ------
+    FrameError
+        As :func:`skillcomp.deltas.paired`, if ``by`` names ``skill``, or if no group has five
+        skills.
+
+    See Also
+    --------
+    skillcomp.plots.estimates : Draws the rows with the unit ``points``; see the example.
+    skillcomp.stats.prediction_interval, skillcomp.stats.random_effects : The methods.
+
+    Notes
+    -----
+    The squared standard error of the delta of a skill is sigma squared divided by the skill's
+    number of clusters. Sigma squared is pooled over the skills, as in an analysis of variance, for
+    two reasons. If all cases of a skill have the same delta, the standard error of this skill alone
+    is 0. And a variance that depends on the delta would bias the weights.
+
+    The prediction interval covers the next skill in at least 93 % of studies of 5 to 30 skills, in
+    simulations with normal effects, with lopsided effects, and with an effect in only a few skills
+    (``docs/intervals.md``). It cannot cover a rare skill that is unlike all skills of the study, so
+    the coverage is an average over the skills that could come next. The interval of the standard
+    deviation assumes normal effects, and is too low if only few skills have an effect. The interval
+    of the mean can be wider than the prediction interval. It has to allow for rare skills that are
+    unlike all observed ones, because they change the true mean. The prediction interval need not,
+    because the next skill is seldom one of them.
+
+    Examples
+    --------
+    Six skills with ten cases each; ``passed`` has the number of passed cases of each skill.
+
+    >>> import pandas as pd
+    >>> passed = {"baseline": [3, 2, 4, 5, 1, 3], "skill": [9, 6, 8, 7, 8, 5]}
+    >>> frame = pd.DataFrame([
+    ...     {"skill": f"s{i}", "case_id": f"s{i}/{k}", "condition": condition, "passed": k < n}
+    ...     for condition, numbers in passed.items()
+    ...     for i, n in enumerate(numbers) for k in range(10)])
+    >>> rows = across(frame)
+    >>> rows.loc[rows["skill"].isin([ALL, NEXT]), ["measure", "estimate"]].round(2)
+                 measure  estimate
+    12        mean_delta      0.42
+    13  next_skill_delta      0.42
+    14  between_skill_sd      0.14
+
+    ``sc.plots.estimates(rows[rows["unit"].eq("points")], y="skill", hue="measure")`` draws them.
+    """
+    require_known(f"{_ACROSS}: value: found", value, get_args(Value))
+    names, levels = listed(by), listed(average)
+    if "skill" in names:
+        raise FrameError(f"{_ACROSS}: by= names 'skill', over which the effect is estimated.")
+    how: Fields = {"reference": reference, "value": value, "average": levels}
+    outcomes = compared_outcomes(outcomes, [*names, "skill"], _ACROSS, **how)
+    how |= {"ci_level": ci_level, "interval": interval}
+    raw = deltas_and_units(outcomes, _ACROSS, by=[*names, "skill"], **how)[0]
+    keys = [*names, "condition"]
+    counts = raw[raw["n"].gt(0)].groupby(keys, dropna=False)["skill"].nunique()
+    if len(raw) and counts.max() < MIN_SKILLS:
+        few = few_skills(int(counts.max())) or "no case has outcomes in both conditions"
+        raise FrameError(
+            f"{_ACROSS}: {few}. For these skills alone: sc.skillverdicts.decide(outcomes), or "
+            "sc.deltas.paired(outcomes) for their mean."
+        )
+    rows = [
+        about | values | {"reference": reference}
+        for values, skills in groups(raw, keys)
+        for about in _rows_of_group(outcomes, skills, values, how)
+    ]
+    return estimates(rows, by=[*keys, "skill"], extra=["reference", *MISSING])
+
+
+def _rows_of_group(
+    outcomes: pd.DataFrame, skills: pd.DataFrame, values: Fields, how: Fields
+) -> Iterator[Fields]:
+    """Yield the rows of one condition: those of each skill, then mean, next skill and spread."""
+    used = skills[skills["n"].gt(0)]
+    few, level = few_skills(len(used)), how["ci_level"]
+    y = used["estimate"].to_numpy(float)
+    if few:
+        nothing = undefined("", few, ci_level=level, n=len(used))
+        pooled, following, spread = [nothing] * len(used), nothing, nothing
+    else:
+        # the squared standard error of each skill's delta, from one pooled variance; se is NaN if
+        # all cases have the same delta
+        n, se = used["n_clusters"].to_numpy(float), used["se"].fillna(0.0).to_numpy(float)
+        df = np.maximum(n - 1.0, 0.0)
+        variances = (df @ (n * se**2)) / max(df.sum(), 1.0) / n
+        effects = random_effects(y, variances, ci_level=level)
+        pooled, spread = effects.pooled, effects.sd
+        following = prediction_interval(y, bounds=(-1.0, 1.0), ci_level=level)
+    of_skill = dict(zip(used["skill"], pooled, strict=True))
+    for _, about in skills.iterrows():
+        yield dict(about)
+        if (shrunk := of_skill.get(about["skill"])) is not None:
+            shrunk = replace(
+                shrunk,
+                low=max(shrunk.low, -1.0),
+                high=min(shrunk.high, 1.0),
+                n=about["n"],
+                n_clusters=about["n_clusters"],
+            )
+            yield row("pooled_delta", shrunk, skill=about["skill"])
+    if few:
+        yield row("mean_delta", nothing, skill=ALL)
+    else:
+        yield _mean_row(outcomes, used, values, how)
+    yield row("next_skill_delta", following, skill=NEXT)
+    yield row("between_skill_sd", spread, skill=ALL)
+
+
+def _mean_row(outcomes: pd.DataFrame, used: pd.DataFrame, values: Fields, how: Fields) -> Fields:
+    """Return the row of the mean over skills, each with the same weight."""
+    weights = (1.0 / used["n"]).rename(_EQUAL)
+    sides = outcomes["condition"].isin([values["condition"], how["reference"]])
+    part = rows_of_group(outcomes[sides], {k: v for k, v in values.items() if k != "condition"})
+    part = part.merge(used[["skill"]].assign(**{_EQUAL: weights}), on="skill")
+    how = how | {"by": [], "cluster": "skill", "weight": _EQUAL}
+    mean = deltas_and_units(part, _ACROSS, **how)[0].iloc[0]
+    return dict(mean) | {"measure": "mean_delta", "skill": ALL, "n": mean["n_clusters"]}
+
+
+Policy = Literal["strict", "weighted", "pass_count"]
+
+
+def dimensions(
+    outcomes: pd.DataFrame, *, by: By = ("skill",), ci_level: float = 0.95
+) -> pd.DataFrame:
+    """Decide which dimensions each skill passes under each condition.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame of one grader (or include ``grader`` in ``by``).
+    by : str or sequence of str, default ("skill",)
+        Columns that group the rows; one verdict per group, condition and dimension.
+    ci_level : float, default 0.95
+        Level of the interval of the rate.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by``, condition and comprehension_dimension. The estimates columns hold the
+        rate of attempts passed, with an interval by case. ``n_cases`` and ``n_cases_passed`` count
+        the cases; a case is passed if more than half of its repeats pass. ``passed`` is True if
+        every case is passed, False if a case fails, and NA if no case fails but one has no outcome.
+        ``score`` is a mark from 1 to 5, with the limits ``score_low`` and ``score_high``.
+
+    Notes
+    -----
+    The score is derived from the binary checks (report 9.4). An answer that passes 5 of 5 checks
+    scores 5, one that passes 4 of 5 scores 4, and no answer scores less than 1. Scores are averaged
+    over repeats, then over cases. The interval is that of a bounded mean, on the scale of the
+    score. Use ``passed`` as the verdict, because a score hides which check failed.
+    """
+    names = listed(by, "comprehension_dimension", "condition")
+    keys = [*names, "comprehension_dimension"]
+    checked = prepared(outcomes, "outcomes", names, "skillverdicts.dimensions")
+    checked = checked.dropna(subset="comprehension_dimension")
+    level = rates(checked, by=keys, ci_level=ci_level)
+    marks = ((5 * checked["share_passed"] - 1) / 4).clip(lower=0.0)
+    given_marks = checked.assign(share_passed=marks)
+    marked = rates(given_marks, by=keys, value="share_passed", ci_level=ci_level)
+    marked = marked.set_index([*keys, "condition"])[["estimate", "ci_low", "ci_high"]]
+    marked = 1 + 4 * marked.set_axis(["score", "score_low", "score_high"], axis=1)
+    scored = checked.assign(passed=checked["passed"].astype("float64"))
+    shares = grouped(scored, [*keys, "condition", *CASE])["passed"].mean().reset_index(name="share")
+    shares = shares.assign(won=shares["share"].gt(0.5), failed=shares["share"].le(0.5))
+    verdict = grouped(shares, [*keys, "condition"]).agg(
+        n_cases=("won", "size"), n_cases_passed=("won", "sum"), failed=("failed", "any")
+    )
+    passed = verdict["n_cases_passed"].eq(verdict["n_cases"]).astype("boolean")
+    verdict["passed"] = passed.where(passed | verdict.pop("failed"))
+    verdict = verdict.reset_index()
+    verdict = verdict.merge(marked.reset_index(), on=[*keys, "condition"], how="left")
+    return level.merge(verdict, on=[*keys, "condition"], how="left")
+
+
+def together(
+    judged: pd.DataFrame,
+    *,
+    first: str = "C4",
+    second: str = "C7",
+    by: By = (),
+    ci_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate how often skills pass one of two dimensions without the other.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        The result of :func:`dimensions`, with ``skill`` in its ``by``.
+    first, second : str, default "C4" and "C7"
+        The two dimensions. The comprehension report (9.2) considers merging C4 (boundary) and C7
+        (misconception), the defaults.
+    by : str or sequence of str
+        Columns that group the rows, in addition to ``condition``.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Four rows per ``by`` and condition, with the estimates columns and the columns ``first``
+        and ``second``. The measures are ``both_rate``, ``first_only_rate``, ``second_only_rate``
+        and ``neither_rate``. Each is a share of the skills that have a verdict on both dimensions,
+        with the interval of a bounded mean over skills. If both dimensions measure the same thing,
+        the two ``only`` rates are near 0. NaN with a note if no skill has both verdicts.
+
+    Raises
+    ------
+    FrameError
+        For an unknown dimension, or the same dimension twice.
+    """
+    if first == second:
+        raise FrameError(f"second: found '{second}' twice; give two different dimensions.")
+    names = listed(by, "condition")
+    keys = listed([*names, "condition", "skill"])
+    what = "skillverdicts.together"
+    require_columns(judged, [*keys, "comprehension_dimension", "passed"], what)
+    family = dimension_family(judged["comprehension_dimension"])
+    _require_dimensions(family, first=[first], second=[second])
+    judged = _checked_verdicts(judged, keys, what, "name in by= what tells them apart")
+    chosen = judged[judged["comprehension_dimension"].isin([first, second])]
+    passed = chosen.set_index([*keys, "comprehension_dimension"])["passed"].astype("float64")
+    table = passed.unstack("comprehension_dimension")
+    wide = pd.DataFrame(table).reindex(columns=[first, second]).reset_index()
+    measures = ("both_rate", "first_only_rate", "second_only_rate", "neither_rate")
+    rows = []
+    for values, part in groups(wide, [*names, "condition"]):
+        complete = part.dropna(subset=[first, second])
+        for name, (left, right) in zip(measures, product((1.0, 0.0), repeat=2), strict=True):
+            share = complete[first].eq(left) & complete[second].eq(right)
+            interval = bounded_mean(share.astype(float), ci_level=ci_level)
+            if complete.empty:
+                interval = replace(interval, note="no skill has a verdict on both dimensions")
+            rows.append(row(name, interval, **values, first=first, second=second))
+    return estimates(rows, by=[*names, "condition"], extra=["first", "second"])
+
+
+def aggregate(
+    judged: pd.DataFrame,
+    *,
+    by: By = ("skill",),
+    policy: Policy = "strict",
+    exceptions: Sequence[str] = (),
+    weights: Mapping[str, float] | Literal["schema", "rubric"] = "schema",
+    threshold: float | None = None,
+) -> pd.DataFrame:
+    """Combine the verdicts on dimensions into one verdict on the skill, by one of three policies.
+
+    Parameters
+    ----------
+    judged : pandas.DataFrame
+        The result of :func:`dimensions`.
+    by : str or sequence of str, default ("skill",)
+        The ``by`` of :func:`dimensions`.
+    policy : {"strict", "weighted", "pass_count"}, default "strict"
+        ``strict``: every dimension must be passed, except those in ``exceptions``. ``weighted``:
+        the weighted share of passed dimensions must be at least ``threshold`` (default 0.8).
+        ``pass_count``: the number of passed dimensions must be at least ``threshold`` (default two
+        thirds of all, so 6 of 9).
+    exceptions : sequence of str
+        Dimensions with documented deficiencies; only for ``strict``.
+    weights : {"schema", "rubric"} or mapping of str to float, default "schema"
+        Weight of each dimension. ``schema``: C1 to C6 have the weights of the schema in the
+        comprehension report (2.4); C7 to C9 have no weight there and count 0. ``rubric``: the same,
+        but C7, C8 and C9 have weight 1 each. The report recommends this for C7 (9.2); C8 and C9 get
+        the same weight. If a study has its own dimensions, both give them equal weights.
+    threshold : float, optional
+        The least share or number of passed dimensions; see ``policy``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per ``by`` and condition. ``policy`` is the argument. ``passed`` is NA if it depends
+        on dimensions without a verdict. ``verdict`` uses the words of the report's audit loop. If
+        ``passed`` is True, it is ``PASS WITH FIXES`` if a dimension failed, otherwise ``PASS``. If
+        ``passed`` is False, it is ``PARTIAL`` if a dimension passed, otherwise ``FAIL``. It is NA
+        if ``passed`` is NA.
+        ``score`` is the share of dimensions passed (for ``weighted``, the weighted share; for
+        ``pass_count``, their number). ``n_passed``, ``n_failed`` and ``n_missing`` count
+        dimensions. ``failed`` names the failed ones, ``excepted`` those of them that are in
+        ``exceptions``. ``note`` names the dimensions without a verdict.
+
+    Raises
+    ------
+    FrameError
+        For an unknown policy or exception.
+    """
+    require_known("policy: found", policy, get_args(Policy))
+    keys = [*listed(by, "condition"), "condition"]
+    require_columns(judged, [*keys, "comprehension_dimension", "passed"], "skillverdicts.aggregate")
+    family = dimension_family(judged["comprehension_dimension"])
+    if isinstance(weights, str):
+        require_known("weights: found", weights, ["schema", "rubric"])
+        schema = SCHEMA_WEIGHTS if "C1" in family else {}
+        lacking = 0.0 if schema and weights == "schema" else 1.0
+        weights = dict.fromkeys(family, lacking) | schema
+    weigh = dict(weights)
+    _require_dimensions(family, exceptions=exceptions, weights=weigh)
+    if policy == "weighted" and not sum(weigh.values()) > 0:
+        raise FrameError("weights: they add up to nothing; give at least one above 0.")
+    advice = "give by= as in skillverdicts.dimensions"
+    judged = _checked_verdicts(judged, keys, "skillverdicts.aggregate", advice)
+    rows = []
+    for values, part in groups(judged, keys):
+        passed = part.set_index("comprehension_dimension")["passed"].reindex(list(family))
+        combined = _combined_verdict(passed, policy, exceptions, weigh, threshold)
+        rows.append({**values, "policy": policy, **combined})
+    shape = [*keys, "policy", "passed", "verdict", "score", "n_passed", "n_failed", "n_missing"]
+    frame = pd.DataFrame(rows, columns=[*shape, "failed", "excepted", "note"])
+    return frame.astype({"passed": "boolean", "verdict": "str"})
+
+
+def _checked_verdicts(
+    judged: pd.DataFrame, keys: list[str], what: str, advice: str
+) -> pd.DataFrame:
+    """Return verdicts with the right dtypes; raise FrameError if a dimension has two verdicts."""
+    judged = settle(judged, CONTRACTS["outcomes"].columns, f"{what}: judged")
+    if judged.duplicated([*keys, "comprehension_dimension"]).any():
+        raise FrameError(
+            f"{what}: a dimension has several verdicts for one {' and '.join(keys)}; {advice}."
+        )
+    return judged
+
+
+def _require_dimensions(family: tuple[str, ...], **arguments: Iterable[str]) -> None:
+    allowed = "C1 to C9" if "C1" in family else ", ".join(family)
+    for argument, names in arguments.items():
+        for name in names:
+            if name not in family:
+                raise FrameError(
+                    f"{argument}: found '{name}'; allowed: {allowed}." + suggest(str(name), family)
+                )
+
+
+def _combined_verdict(
+    passed: pd.Series,
+    policy: Policy,
+    exceptions: Sequence[str],
+    weights: Mapping[str, float],
+    threshold: float | None,
+) -> dict[str, object]:
+    missing = list(passed.index[passed.isna()])
+    failed = list(passed.index[passed.eq(False).fillna(False)])
+    won = list(passed.index[passed.eq(True).fillna(False)])
+    excepted = [name for name in failed if name in exceptions]
+    if policy == "strict":
+        open_ = [name for name in missing if name not in exceptions]
+        verdict = False if len(failed) > len(excepted) else (pd.NA if open_ else True)
+        score = len(won) / len(passed)
+    else:
+        each = {
+            name: weights.get(name, 0.0) if policy == "weighted" else 1.0 for name in passed.index
+        }
+        scale = sum(each.values()) if policy == "weighted" else 1.0
+        enough = math.ceil(2 * len(passed) / 3)
+        bound = threshold if threshold is not None else (0.8 if policy == "weighted" else enough)
+        score = sum(each[name] for name in won) / scale
+        best = score + sum(each[name] for name in missing) / scale
+        verdict = True if score >= bound else (False if best < bound else pd.NA)
+    words = "PASS WITH FIXES" if failed else "PASS", "PARTIAL" if won else "FAIL"
+    return {
+        "passed": verdict,
+        "verdict": pd.NA if verdict is pd.NA else words[0 if verdict else 1],
+        "score": score,
+        "n_passed": len(won),
+        "n_failed": len(failed),
+        "n_missing": len(missing),
+        "failed": ", ".join(failed),
+        "excepted": ", ".join(excepted),
+        "note": f"no verdict for {', '.join(missing)}" if missing else "",
+    }
