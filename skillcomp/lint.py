@@ -1006,9 +1006,8 @@ def places_in_process(files: Mapping[str, bytes], test: str) -> Iterator[tuple[s
     the test, its fixtures and its helpers, by name.
     """
     folders = set(map(str, PurePosixPath(test).parents))
-    conftests = [name for folder in folders if (name := f"{folder}/conftest.py") in files]
-    unread = {name: data for name, data in files.items() if name.endswith(".py")}
-    names = [test, *sorted(conftests)]
+    unread = dict(files)
+    names = [test, *sorted(f"{folder}/conftest.py" for folder in folders)]
     for name in names:  # the list grows by the helpers that a file imports
         if name not in unread:
             continue
@@ -1099,7 +1098,7 @@ _IDS = {
 }
 # What a problem of a reader says, as a pattern, and its rule. The rule is empty for problems that
 # the lint finds too; only the finding of the lint is listed.
-_RULES = {
+_RULE_OF_PROBLEM = {
     r": expected_behaviors: the id '.*' stands \d+ times\.$"
     r"|: contrast_of: '.*' is (?:no case|the case)"
     r"|: comprehension_dimension: found |: transfer: found |^evals: the list is empty"
@@ -1372,7 +1371,11 @@ def _findings_in(
     findings = [
         Finding(rule, problem)
         for problem in record.problems
-        if (rule := next(rule for words, rule in _RULES.items() if re.search(words, problem)))
+        if (
+            rule := next(
+                rule for words, rule in _RULE_OF_PROBLEM.items() if re.search(words, problem)
+            )
+        )
     ]
     if isinstance(record, Skill):
         findings += skill_findings(record, read.suites)
