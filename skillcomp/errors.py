@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
 from numbers import Integral
-from pathlib import Path
-from typing import Any, Literal
 
 __all__ = [
     "AgentError",
@@ -122,18 +120,9 @@ def arguments_as(form: Callable[[str, object], str]) -> Iterator[None]:
         _FORM.reset(token)
 
 
-# Facts that files of results may lack, and arguments of `from_frame` that apply to tables in
-# files, with the type of each on the command line.
-FILE_FACTS = dict.fromkeys(("skill", "agent", "agent_model", "grader_model"), str)
-TABLE_OPTIONS: dict[str, Any] = {
-    "missing": list[str],
-    "keep": Literal["all", "last"],
-    "asked": Path,
-    "gold": Path,
-    "gold_drawn": Literal["random", "chosen", "verdict", "separate"],
-    "drawn_by": str,
-    "skills": list[Path],
-}
+# Facts that files of results may lack, and arguments of `from_frame` that apply to tables in files.
+FILE_FACTS = ("skill", "agent", "agent_model", "grader_model")
+TABLE_OPTIONS = ("missing", "keep", "asked", "gold", "gold_drawn", "drawn_by", "skills")
 
 
 def argument(name: str, value: object = UNKNOWN, *, label: object = UNKNOWN) -> str:

@@ -13,7 +13,7 @@ import pytest
 import skillcomp as sc
 from skillcomp.io import RunStore, read_suite
 from skillcomp.io.json_lines import read_lines
-from skillcomp.lint.lint_path import store_problems
+from skillcomp.lint import store_problems
 from skillcomp.live import Contains, Pytest
 from skillcomp.records import CONCEPT_FIELDS
 

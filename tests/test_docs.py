@@ -18,8 +18,7 @@ import typer
 from pydantic import TypeAdapter
 
 import skillcomp as sc
-from skillcomp import cli
-from skillcomp.lint import lint_rules
+from skillcomp import cli, lint
 from skillcomp.live.study_file import KINDS, StudyFile, entry_class
 from skillcomp.pricing import Price
 
@@ -190,7 +189,7 @@ def test_every_command_and_function_of_the_source_documents_is_there() -> None:
     rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line]
     assert len(rows) > 50
     program = typer.main.get_command(cli.app)
-    rules = set(lint_rules.RULES)
+    rules = set(lint.RULES)
     for row in rows:
         cell = row.rstrip("| ").rpartition(" | ")[2]
         names = [

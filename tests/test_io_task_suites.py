@@ -11,7 +11,7 @@ from skillcomp.errors import SuiteError
 from skillcomp.io import read_suite
 from skillcomp.io.skills import skill_files
 from skillcomp.io.task_suites import is_task_suite, reference_of
-from skillcomp.lint.lint_path import lint_places
+from skillcomp.lint import lint_places
 from skillcomp.live.plan import input_files, require_unedited
 
 # The source's own example, its words and order.

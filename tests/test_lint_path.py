@@ -9,12 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import skillcomp as sc
-from skillcomp.cli import app
-from skillcomp.cli.terminal import github
+from skillcomp.cli import app, github
 from skillcomp.errors import StudyError, SuiteError
-from skillcomp.lint import lint_path
-from skillcomp.lint.lint_path import lint_places, store_problems
-from skillcomp.lint.lint_rules import ERRORS, Finding, findings_frame
+from skillcomp.lint import ERRORS, Finding, findings_frame, lint_path, lint_places, store_problems
 from skillcomp.live.trigger_runs import TriggerSettings, prepare_run
 
 DATA = Path(__file__).parent.parent / "data"

@@ -8,8 +8,7 @@ import pytest
 from test_lint_suite import BODY, CONCEPT, skill_of
 
 from skillcomp.io.skills import sections_of
-from skillcomp.lint import lint_skill, lint_suite
-from skillcomp.lint.lint_rules import ERRORS, primitives, untestable_messages
+from skillcomp.lint import ERRORS, lint_skill, lint_suite, primitives, untestable_messages
 from skillcomp.records import Case, Check, Skill, Suite
 
 

@@ -9,8 +9,7 @@ from skillcomp.errors import SuiteError
 from skillcomp.grading_rules import forbids_copying as is_bound
 from skillcomp.io import read_suite
 from skillcomp.io.skills import sections_of
-from skillcomp.lint import lint_skill, lint_suite
-from skillcomp.lint.lint_rules import ERRORS, RULES
+from skillcomp.lint import ERRORS, RULES, lint_skill, lint_suite
 from skillcomp.records import CONCEPT_FIELDS, Case, Check, Skill, Suite
 
 BODY = """# Tidal Ledger
@@ -134,7 +133,7 @@ OTHER_NEGATIVE = Check(check_id="no_severity", check_kind="negative", descriptio
         (
             "anti_quote_missing",
             {"dimension": "C1", "checks": (POSITIVE, OTHER_NEGATIVE)},
-            "none forbids copying",
+            "none of the 2 forbids copying",
         ),
         ("primitive_missing", {"checks": (VAGUE, NEGATIVE)}, "model (Keel, Spring entry)"),
         (

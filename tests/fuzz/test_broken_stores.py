@@ -18,7 +18,7 @@ from typer.main import get_command
 import skillcomp as sc
 from skillcomp import cli
 from skillcomp.errors import SkillcompError
-from skillcomp.lint.lint_path import lint_path, lint_places
+from skillcomp.lint import lint_path, lint_places
 
 SKILL = """---
 name: tea

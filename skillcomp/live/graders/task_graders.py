@@ -14,7 +14,7 @@ from skillcomp.io.redaction import redacted_start
 from skillcomp.io.store import RunStore
 from skillcomp.io.suites import read_suite
 from skillcomp.io.task_suites import FIXTURES, reference_of, task_files
-from skillcomp.lint.lint_suite import places_in_process
+from skillcomp.lint import places_in_process
 from skillcomp.live.agents.agent import Agent, Reply, short_hash
 from skillcomp.live.graders.comprehension import gives_condition_away
 from skillcomp.live.graders.grader import (

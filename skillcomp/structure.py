@@ -1,11 +1,15 @@
-"""Score the form of a SKILL.md as document graders do, and test what the scores predict."""
+"""Effects of a document's content and form, scores for the form of a SKILL.md, and their link.
+
+`factorial` analyses an experiment that crosses content and form. `score` scores the form of a
+SKILL.md as document graders do, and `score_association` tests what such scores predict.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +17,16 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from skillcomp import deltas
-from skillcomp.contrast import BoundedValue, Bounds, check_bounds, missing_note
+from skillcomp.contrast import (
+    BoundedValue,
+    Bounds,
+    Contrast,
+    Units,
+    case_table,
+    check_bounds,
+    missing_note,
+    within,
+)
 from skillcomp.errors import FrameError, require_known, suggest
 from skillcomp.frames.check import as_list, check
 from skillcomp.frames.estimates import (
@@ -22,18 +35,26 @@ from skillcomp.frames.estimates import (
     estimates,
     groups,
     listed,
+    prepared,
     refuse_different_checks,
     require_columns,
+    require_reference,
     row,
 )
 from skillcomp.io.skills import require_skills, skill_of
 from skillcomp.ngrams import count_words, split_sentences
 from skillcomp.records import Skill
+from skillcomp.removed_names import raise_missing_name
 from skillcomp.stats.agreement import association, detectable_r_squared
+from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields, Interval, join_notes, undefined
 
+__all__ = ["factorial", "score", "score_association", "score_by_document"]
+
+__dir__ = __all__.copy  # so that dir() lists the public names
+__getattr__ = raise_missing_name(__name__)
+
 TOTAL = "total"
-Outcome = Literal["rate", "delta"]
 
 
 # Features that graders of documents count, each with the count that earns no points and the count
@@ -210,9 +231,6 @@ def score_by_document(
     attempts: pd.DataFrame | None = None,
     by: By = (),
     features: str | Sequence[str] = TOTAL,
-    outcome: Outcome = "rate",
-    value: BoundedValue = "passed",
-    bounds: Bounds = None,
     reference: str = "baseline",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -235,12 +253,8 @@ def score_by_document(
         Columns that group the rows.
     features : str or sequence of str, default "total"
         Names of the features to use.
-    outcome : {"rate", "delta"}, default "rate"
-        The pass rate with the document, or its paired difference from the rate under ``reference``.
-    value, bounds
-        As in :func:`skillcomp.deltas.paired`; amounts are not allowed.
     reference : str, default "baseline"
-        The condition without a document, with which the others are compared for a delta.
+        The condition without a document.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -248,8 +262,7 @@ def score_by_document(
     -------
     pandas.DataFrame
         One row per ``by``, skill, condition and feature: document, feature and score (NaN for a
-        document without a score). Then follow the columns of :func:`skillcomp.deltas.rates` or, for
-        a delta, of :func:`skillcomp.deltas.paired`.
+        document without a score). Then follow the columns of :func:`skillcomp.deltas.rates`.
 
     Raises
     ------
@@ -262,7 +275,6 @@ def score_by_document(
     score_association : Estimates how well the score explains pass rates.
     skillcomp.plots.scores : Draws the result.
     """
-    require_known("outcome: found", outcome, get_args(Outcome))
     names = listed(by, "skill", "condition")
     if own := {"document", "feature", "score"} & set(names):
         raise FrameError(f"structure: by= names '{own.pop()}', a column of the result. Rename it.")
@@ -293,13 +305,8 @@ def score_by_document(
             + suggest(first, map(str, slugs))
         )
     keys = [*names, "skill"]
-    check_bounds(outcomes, value, bounds)
-    options: Fields = {"by": keys, "value": value, "bounds": bounds, "ci_level": ci_level}
-    if outcome == "rate":
-        refuse_different_checks(outcomes, "structure", value)
-        rates = deltas.rates(outcomes, **options)
-    else:
-        rates = deltas.paired(outcomes, reference=reference, **options)
+    refuse_different_checks(outcomes, "structure", "passed")
+    rates = deltas.rates(outcomes, by=keys, ci_level=ci_level)
     by_feature = pd.DataFrame({"feature": table["feature"].unique()}).astype("str")
     rates = rates.merge(pairs, on=["skill", "condition"], validate="m:1")
     rates = rates.merge(by_feature, how="cross")
@@ -350,7 +357,7 @@ def score_association(
 ) -> pd.DataFrame:
     """Estimate how well the score of a document explains its pass rate.
 
-    Each document counts once, with its score and its pass rate (or delta) over cases. The documents
+    Each document counts once, with its score and its pass rate over cases. The documents
     of a skill have the same cases and form one cluster, so the result is about skills.
 
     Parameters
@@ -360,8 +367,8 @@ def score_association(
     ci_level : float, default 0.95
         Level of the intervals.
     **words
-        The other keywords of :func:`score_by_document`: ``scores``, ``attempts``, ``features``,
-        ``outcome``, ``value``, ``bounds`` and ``reference``.
+        The other keywords of :func:`score_by_document`: ``scores``, ``attempts``, ``features``
+        and ``reference``.
 
     Returns
     -------
@@ -426,15 +433,9 @@ def score_association(
 
 def _association_rows(part: pd.DataFrame, about: Fields, ci_level: float) -> list[Fields]:
     complete = part.dropna(subset=["score", "estimate"])
-    names, sides = ["n_missing", "n_attempts"], ["the documents"]
-    counts = [int(part[name].sum()) for name in names]
-    if "n_missing_reference" in part:
-        # count the reference of a skill once, even if the skill has several documents
-        base = part.drop_duplicates("skill")
-        counts += [int(base[f"{name}_reference"].sum()) for name in names]
-        sides.append("the reference")
-    note_on_missing = join_notes(*missing_note(counts, sides))
-    about = about | {"n_dropped": len(part) - len(complete), "n_missing": sum(counts[::2])}
+    counts = [int(part[name].sum()) for name in ("n_missing", "n_attempts")]
+    note_on_missing = join_notes(*missing_note(counts, ["the documents"]))
+    about = about | {"n_dropped": len(part) - len(complete), "n_missing": counts[0]}
     x, y = complete["score"].to_numpy(), complete["estimate"].to_numpy()
     fit = association(x, y, complete["skill"].to_numpy(), ci_level=ci_level)
     n_skills, n = complete["skill"].nunique(), len(complete)
@@ -482,3 +483,197 @@ def _ceiling_interval(complete: pd.DataFrame, bare: Interval, note: str) -> Inte
 
 _FEW = "at least 4 skills are needed"
 _SAME = "all documents have the same rate"
+
+
+def factorial(
+    outcomes: pd.DataFrame,
+    design: pd.DataFrame | Sequence[Mapping[str, Any]],
+    *,
+    by: By = (),
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
+    reference: str | None = "baseline",
+    cluster: str = "case",
+    average: By = (),
+    ci_level: float = 0.95,
+    interval: IntervalRule = "adaptive",
+) -> pd.DataFrame:
+    """Estimate the effects of a document's content and of its form on the pass rate.
+
+    Conditions are compared within each case, with repeats averaged. Unlike a correlation over
+    skills, an experiment that changes one factor at a time separates content from form.
+
+    Parameters
+    ----------
+    outcomes : pandas.DataFrame
+        An outcomes frame with the four conditions of the design and, if there is one, the
+        reference.
+    design : pandas.DataFrame or sequence of mappings
+        Four rows with the column condition and two factors, such as ``content`` and ``form``. Each
+        factor has two levels, and every combination of levels occurs once. The effect of a factor
+        compares its level in the first row with its other level.
+    by : str or sequence of str
+        Columns that group the rows, such as ``["skill"]``.
+    value : {"passed", "share_passed", "score"}, default "passed"
+        As in :func:`skillcomp.deltas.paired`.
+    bounds : tuple of float, optional
+        As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
+    reference : str or None, default "baseline"
+        The condition without a document; None if the study has no such condition.
+    cluster, average, interval
+        As in :func:`skillcomp.deltas.paired`.
+    ci_level : float, default 0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Nine rows per ``by`` (seven without ``reference``), with the estimates columns. ``effect``
+        names the effect:
+
+        - ``total``: the document of the first row of the design against the reference;
+        - ``any document``: the document that differs from the first row in both factors, against
+          the reference;
+        - the name of a factor: its effect. ``at`` is the level of the other factor at which it is
+          estimated; ``at`` is empty for the mean over both levels;
+        - the interaction, such as ``content x form``: the effect of form at the first level of
+          content minus its effect at the other level.
+
+        The measure is ``delta_passed`` or, for the interaction, ``difference_passed``; with
+        ``value="share_passed"``, it is ``delta_share_passed`` or ``difference_share_passed``.
+        Estimates are in rate units, with the interval of a bounded mean over cases. ``rate`` and
+        ``reference_rate`` are the two means compared, NaN for the interaction. For a factor,
+        ``reference_rate`` is the mean at its other level, not that of ``reference``. ``n_dropped``
+        counts the cases that lack a condition of the row. ``n_missing`` counts the attempts without
+        an outcome. NaN with a note if no case has all conditions.
+
+    Raises
+    ------
+    FrameError
+        If the frame breaks its contract, several graders would be pooled, the design does not have
+        each combination of two levels of two factors once, or a condition has no outcomes.
+
+    See Also
+    --------
+    skillcomp.deltas.paired : Estimates the change from the baseline for any condition.
+    skillcomp.plots.estimates : Draws the result.
+
+    Notes
+    -----
+    If all cases have all five conditions, ``total`` is the sum of ``any document`` and the effects
+    of both factors. The effect of a factor with empty ``at`` is the mean of its effects at the two
+    levels of the other factor. An interaction is between -2 and 2. Any other effect is ``rate``
+    minus ``reference_rate`` of its row, so it cannot exceed ``1 - reference_rate``: if that rate is
+    near 1, no large positive effect can show.
+
+    Examples
+    --------
+    The content is F or G, the form s or f. All cases pass, except under the condition Gf (content G
+    and form f), under which none passes.
+
+    >>> import pandas as pd
+    >>> design = [{"condition": c + f, "content": c, "form": f} for c in "FG" for f in "sf"]
+    >>> passed = {"Fs": 1, "Ff": 1, "Gs": 1, "Gf": 0}
+    >>> frame = pd.DataFrame([{"skill": "s", "case_id": f"s/{i}", "condition": c, "passed": p}
+    ...     for i in range(6) for c, p in passed.items()])
+    >>> effects = factorial(frame, design, reference=None)
+    >>> effects[["effect", "at", "estimate"]].head(3)
+               effect at  estimate
+    0         content          0.5
+    1            form          0.5
+    2  content x form         -1.0
+    """
+    names, averaged = listed(by), listed(average)
+    what = "structure.factorial"
+    if {"condition", "effect", "at"} & set(names):
+        raise FrameError(f"{what}: by= names what the result tells apart; leave it out.")
+    outcomes = prepared(outcomes, "outcomes", names, what, average=averaged, agents=True)
+    crossed = _checked_design(design, what)
+    conditions = [*crossed["condition"], reference]
+    for condition in conditions:
+        require_reference(outcomes["condition"], condition)
+    if reference in conditions[:-1]:
+        raise FrameError(f"{what}: the reference '{reference}' is a condition of the design.")
+    check_bounds(outcomes, value, bounds)
+    outcomes = outcomes[outcomes["condition"].isin(conditions)]
+    refuse_different_checks(outcomes, what, value)
+    how: Fields = {"value": value, "bounds": bounds}
+    table = case_table(outcomes, by=[*names, *averaged], **how)
+    units = Units.of(table, names, average=averaged, **how)
+    contrasts = [
+        Contrast(
+            about | {"effect": effect, "at": at},
+            group,
+            {(condition,): weight for condition, weight in weights.items()},
+            sides=tuple(weights),
+            nothing="no case has outcomes in all conditions compared",
+        )
+        for group, about in enumerate(units.groups)
+        for effect, at, weights in _effects(crossed, reference)
+    ]
+    rows = []
+    means = within(units, contrasts, cluster=cluster, ci_level=ci_level, interval=interval)
+    for contrast, mean in zip(contrasts, means, strict=True):
+        columns = contrast.about | {"n_missing": sum(mean.missing[::2])}
+        columns["n_dropped"] = mean.n_dropped
+        weights = np.array([*contrast.weights.values()])
+        # an interaction is a difference of differences, which is between -2 and 2
+        is_interaction = np.abs(weights).sum() > 2
+        if not is_interaction:
+            for name, side in (("rate", weights > 0), ("reference_rate", weights < 0)):
+                columns[name] = float(np.mean(np.array(mean.levels)[side]))
+        kind = "difference" if is_interaction else "delta"
+        rows.append(row(f"{kind}_{value}", mean.interval, **columns))
+    extra = ["rate", "reference_rate", "n_dropped", "n_missing"]
+    return estimates(rows, by=[*names, "effect", "at"], extra=extra, outcomes=outcomes)
+
+
+def _effects(
+    design: pd.DataFrame, reference: str | None
+) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Yield each effect: its name, the fixed level of the other factor, and weights of conditions.
+
+    The level is empty if the other factor is not fixed.
+    """
+    both, only_first, only_second, neither = design["condition"]
+    first, second = design.columns[1:]
+    if reference is not None:
+        yield "total", "", {both: 1.0, reference: -1.0}
+        yield "any document", "", {neither: 1.0, reference: -1.0}
+    yield first, "", {both: 0.5, only_first: 0.5, only_second: -0.5, neither: -0.5}
+    yield second, "", {both: 0.5, only_first: -0.5, only_second: 0.5, neither: -0.5}
+    signs = {both: 1.0, only_first: -1.0, only_second: -1.0, neither: 1.0}
+    yield f"{first} x {second}", "", signs
+    yield first, design[second].iloc[0], {both: 1.0, only_second: -1.0}
+    yield first, design[second].iloc[1], {only_first: 1.0, neither: -1.0}
+    yield second, design[first].iloc[0], {both: 1.0, only_first: -1.0}
+    yield second, design[first].iloc[2], {only_second: 1.0, neither: -1.0}
+
+
+def _checked_design(design: Any, what: str) -> pd.DataFrame:
+    """Return condition and two factors, sorted by factors; levels are in order of occurrence."""
+    try:
+        frame = pd.DataFrame(design if isinstance(design, pd.DataFrame) else list(design))
+    except (TypeError, ValueError, AttributeError):
+        frame = pd.DataFrame()
+    is_missing, frame = frame.isna().any(axis=None), frame.astype("str")
+    factors = [name for name in frame.columns if name != "condition"]
+    levels = {str(name): [*frame[name].unique()] for name in frame}
+    if (
+        is_missing
+        or [len(frame), len(factors), len(levels.get("condition", ()))] != [4, 2, 4]
+        or not all(isinstance(name, str) and len(levels[name]) == 2 for name in factors)
+        or frame.duplicated(factors).any()
+    ):
+        listed_levels = "; ".join(
+            f"{name}: {'/'.join(map(str, words))}" for name, words in levels.items()
+        )
+        raise FrameError(
+            f"{what}: design: found {len(frame)} rows ({listed_levels or type(design).__name__}); "
+            "expected four rows of condition and two factors with two levels each, every "
+            "combination once."
+        )
+    in_order = frame.sort_values(
+        factors, key=lambda column: column.map(levels[str(column.name)].index)
+    )
+    return in_order[["condition", *factors]].reset_index(drop=True)
