@@ -1,5 +1,6 @@
 """Pages of the cases behind a result: what they show, and that they open fast and safely."""
 
+import csv
 import dataclasses
 import re
 from pathlib import Path
@@ -101,13 +102,16 @@ def test_frames_without_texts_show_their_verdicts_and_say_so(tmp_path: Path) -> 
     assert fired.empty and not list(tmp_path.iterdir())  # only which skills fired
 
 
+AGENTS = ("opus", "haiku")
+
+
 def test_agents_have_a_column_and_a_line_each(tmp_path: Path) -> None:
     one = own_study(1)
-    agents = [one.verdicts.assign(agent=name) for name in ("opus", "haiku")]
-    attempts = [one.attempts.assign(agent=name) for name in ("opus", "haiku")]
-    for name, frame in zip(("opus", "haiku"), (*agents, *attempts)[:2], strict=True):
+    agents = [one.verdicts.assign(agent=name) for name in AGENTS]
+    attempts = [one.attempts.assign(agent=name) for name in AGENTS]
+    for name, frame in zip(AGENTS, (*agents, *attempts)[:2], strict=True):
         frame["attempt_id"] = name + frame["attempt_id"]
-    for name, frame in zip(("opus", "haiku"), attempts, strict=True):
+    for name, frame in zip(AGENTS, attempts, strict=True):
         frame["attempt_id"] = name + frame["attempt_id"]
     study = dataclasses.replace(
         one, verdicts=pd.concat(agents, ignore_index=True),
@@ -117,7 +121,9 @@ def test_agents_have_a_column_and_a_line_each(tmp_path: Path) -> None:
     (page,) = (path.read_text("utf-8") for path in tmp_path.iterdir())
     assert '<th scope="col">Agent</th>' in page and "<td>haiku</td>" in page
     assert "<bdi>opus</bdi>: <bdi>baseline</bdi> 2 of 2" in page
-    assert "baseline, repeat 1, haiku" in page
+    heads = re.findall(r'<th scope="col"><bdi>([^<]+)</bdi></th>', page)
+    assert heads == [f"{arm}, {agent}" for arm in ("baseline", "skill") for agent in AGENTS]
+    assert "baseline, haiku, repeat 1" in page
 
 
 def test_what_a_model_wrote_never_runs_and_breaks_no_layout(
@@ -170,6 +176,31 @@ def test_filters_need_no_server_and_leave_the_cases_that_fit(
     assert chosen(verdict="n") == 0 and 0 < chosen(words=" Greenhouse CONTROLLER") < 14
     assert all("greenhouse controller" in text.lower() for text in opened.evaluate(left))
     assert opened.complaints == []
+
+
+def test_notes_of_a_reader_are_kept_and_exported_as_text(tmp_path: Path, browser: Browser) -> None:
+    table = write_case_pages(own_study(3), tmp_path)
+    opened = browser.page(tmp_path / table["page"].iloc[0], width=390)
+    hostile = '=HYPERLINK("x"), <img src=x onerror="window.pwned=1">'
+    opened.evaluate(
+        f"{{ const box = document.querySelectorAll('article textarea')[1]; box.value = {hostile!r};"
+        " box.dispatchEvent(new Event('input')); location.reload() }"
+    )
+    opened.wait("document.readyState === 'complete' && document.forms[0].hidden === false")
+    opened.evaluate(
+        "{ window.blobs = []; const make = URL.createObjectURL;"
+        " URL.createObjectURL = (blob) => (window.blobs.push(blob), make(blob)) }"
+    )
+    opened.click("button")
+    text = opened.wait("window.blobs[0].text()")
+    head, row = csv.reader(text.lstrip("\ufeff").splitlines())
+    assert head == ["skill", "case", "note"]
+    assert row[0] == "the skill" and row[2] == f"'{hostile}"
+    case = opened.evaluate("document.querySelectorAll('article h2')[1].textContent")
+    assert row[1] == case
+    assert opened.evaluate("window.pwned === undefined")
+    assert opened.evaluate("document.querySelectorAll('article textarea')[0].value") == ""
+    assert [url for url in opened.requests if not url.startswith(("file:", "blob:"))] == []
 
 
 def test_5000_answers_are_in_parts_that_open_within_a_second(

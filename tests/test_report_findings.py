@@ -538,7 +538,8 @@ def test_the_page_tells_a_crash_from_a_verdict_and_keeps_a_verdict_only_by_assum
     for part in (
         "40 of 60 answers under skill and 0 of 60 answers under baseline are missing",
         "the change would be −17 points; if all for it, +50 points. The verdict therefore",
-        "Under skill the agent gave no answer in 40 of 60 attempts",
+        "Under skill, 40 of 60 attempts have no verdict (40 with status error): they count as "
+        "missing.",
         "tea: more cases would not settle this; the missing answers would.",
     ):
         assert part in sentences, sentences
@@ -620,11 +621,11 @@ def test_failed_gradings_rounds_and_answers_that_address_the_grader_are_told(
     assert row["rate"] == pytest.approx(skill[row["skill"]], abs=0.2)
     text, limits = (sentences_on(result.findings, topic) for topic in ("grader", "limits"))
     n = len(again)
-    assert f"20 of {n:,} verdicts by judge cannot be used (15 malformed, 5 error):" in limits
+    assert f"20 of {n:,} verdicts by judge cannot be used (15 malformed and 5 error):" in limits
     assert "of the checks are unknown, and none of them counts as failed." in limits
     assert "graded in 2 rounds, which disagree on" in text
     assert "the results are those of round 2" in text
-    assert f"of {n - 20} checks graded again" in text and "1 answer addresses the grader" in text
+    assert f"of {n - 20} checks graded again" in text and "are in 1 answer (1 under" in text
     assert not {"rounds", "addressing"} & set(small.frames)
     assert not small.findings["sentence"].str.contains("cannot be used").any()
 

@@ -27,6 +27,7 @@ from skillcomp import (
     triggers,
 )
 from skillcomp.contrast import BoundedValue, Bounds
+from skillcomp.correction.delta_and_rate import delta_with_rates
 from skillcomp.deltas import has_single_checks
 from skillcomp.errors import SkillcompError, StudyError, require_known
 from skillcomp.frames.estimates import ordered
@@ -39,7 +40,6 @@ from skillcomp.io.files import read_json
 from skillcomp.io.store import RunStore
 from skillcomp.ngrams import Tokenizer
 from skillcomp.reliability.grader_agreement_and_consistency import FOUR
-from skillcomp.report.decided import corrected_rates, decided_with, with_failed_ends
 from skillcomp.report.escaped_text import render
 from skillcomp.report.phrases import main_rows, rows_of, undetermined_rows
 from skillcomp.report.screens import StudyScreen, needs_in_words, study_screens
@@ -51,8 +51,10 @@ from skillcomp.report.study_data import (
     in_order_of,
     opened,
     study_data,
+    with_failed_ends,
 )
 from skillcomp.report.study_sentences import findings
+from skillcomp.skillverdicts.decide_and_compare_cases import NEEDED
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 
@@ -86,8 +88,8 @@ class Answer:
         The grader that the results are based on; empty if the study reports only triggers or has no
         verdicts.
     facts : dict of str to int
-        Sizes of the study, such as the numbers of cases, graders, verdicts and gold labels. The
-        keys depend on the kind of study.
+        Sizes of the study that are not 0, such as the numbers of cases, graders, verdicts and gold
+        labels.
     screens : tuple of StudyScreen
         A screen on pairs and a screen on copies, each if the study has the data for it. A study
         that compares no conditions also has a screen on its graders.
@@ -242,29 +244,25 @@ def answer(
     data = replace(study_data(study, round), tokenizer=tokenizer)
     cases, verdicts, gold = data.cases, data.verdicts, data.gold
     attempts = frames.attempts(study, asked=_with_conditions_named(asked, data.attempts))
-    estimates = StudyEstimates()
+    estimates, is_score = StudyEstimates(), value == "score"
     found = estimates.frames
     if len(data.facts.get("problems", ())):
         found["problems"] = data.facts["problems"]
     _add_triggers(estimates, frames.invocations(study), verdicts, cases)
     judged = verdicts[verdicts["passed"].notna() | verdicts["score"].notna()]
     if "baseline" not in set(judged["condition"]) and "triggers" in found and grader is None:
-        return _answer_on_triggers(estimates, data)
+        sentences = findings(None, missing=estimates.missing, **found)
+        return Answer(sentences, found, {}, "", data.sizes())
     draw = data.gold_design(gold_drawn, drawn_by)
-    labelled = len(gold) and len(verdicts)
-    estimates.add(
-        "agreement",
-        labelled,
-        reliability.agreement,
-        verdicts,
-        gold,
-        by=["grader"],
-        cases=cases,
-        average=["agent"],
-        quantities=[*FOUR, "gwet_ac1"],
-        **draw,
-    )
-    if value == "score" and grader is None:
+    of_value: Fields = {"value": value, "bounds": bounds}
+    of_gold: Fields = {"quantities": [*FOUR, "gwet_ac1"], **draw}
+    labels = gold
+    if is_score:
+        of_gold, labels = of_value, gold[gold["score"].notna()]
+    of_gold = {"by": ["grader"], "cases": cases, "average": ["agent"], **of_gold}
+    labelled = len(labels) and len(verdicts)
+    estimates.add("agreement", labelled, reliability.agreement, verdicts, labels, **of_gold)
+    if is_score and grader is None:
         grader = next(iter(sorted(verdicts.loc[verdicts["score"].notna(), "grader"])), None)
     chosen = (
         reliability.default_grader(verdicts, gold, grader=grader) if grader or data.graders else ""
@@ -281,13 +279,7 @@ def answer(
     outcomes, verdicts = _with_agents_named(outcomes), _with_agents_named(verdicts)
     outcomes, attempts = (compared_rows(f, draw["gold_drawn"]) for f in (outcomes, attempts))
     mine = outcomes[outcomes["grader"].eq(chosen)]
-    is_score = value == "score"
-    of_value: Fields = {"value": value, "bounds": bounds}
     if is_score:
-        of_scores: Fields = {"by": ["grader"], "cases": cases, "average": ["agent"], **of_value}
-        has_scores = gold["score"].notna().any()
-        found.pop("agreement", None)
-        estimates.add("agreement", has_scores, reliability.agreement, verdicts, gold, **of_scores)
         gold = gold.iloc[:0]
         found.pop("unusable", None)  # verdicts without pass or fail have scores
         if mine["transfer"].notna().any():
@@ -301,44 +293,39 @@ def answer(
     agents = ["agent"] if mine["agent"].nunique() > 1 else []
     by = ["skill", *agents]
     shared: Fields = {"cases": cases, "checks": checks, **draw}
+    of_passes: Fields = {"reference": reference, "value": "passed", **shared}
     # gold drawn by verdict needs the verdicts of all graders
     needed = verdicts["grader"].eq(chosen) | (draw["gold_drawn"] == "verdict")
     corrected = with_failed_ends(verdicts[needed], mine, attempts)
-    rates = corrected_rates(mine, corrected, gold, by=by, reference=reference, correct=shared)
+    attempt, keys = StudyEstimates(), ["grader", *by]
+    attempt.add("corrections", len(gold), delta_with_rates, corrected, gold, by=keys, **of_passes)
+    rates = attempt.frames.get("corrections", pd.DataFrame(columns=[*keys, *NEEDED]))
+    rates = rates[rates["grader"].eq(chosen)].drop(columns="grader")
 
     def decide(results: StudyEstimates, other: float) -> None:
+        """Decide with the corrected rates; if that fails, decide without them."""
+        how: Fields = {"by": by, "reference": reference, "margin": other, **of_value}
+        how |= {"assume_missing": assume_missing, "interval": interval}
+        results.missing |= attempt.missing
         try:
-            decided, reason = decided_with(
-                mine,
-                *rates,
-                by=by,
-                reference=reference,
-                margin=other,
-                assume_missing=assume_missing,
-                interval=interval,
-                **of_value,
-            )
+            try:
+                decided = skillverdicts.decide(mine, corrected=rates if len(gold) else None, **how)
+            except SkillcompError as error:
+                if rates.empty:
+                    raise
+                results.missing["corrections"] = str(error)
+                decided = skillverdicts.decide(mine, corrected=rates.iloc[:0], **how)
         except SkillcompError as error:
             raise StudyError(f"report: {error}") from error
         results.frames["decided"] = _skills_by_effect(decided)
-        if reason:
-            results.missing["corrections"] = reason
 
     decide(estimates, margin)
     _add_skills(estimates, mine, reference, agents, interval=interval, **of_value)
     if not is_score:
         _add_passes(estimates, mine, attempts, reference, agents, data)
+    whole = len(gold) and "overall" in found and not agents  # correction.delta averages no agents
     estimates.add(
-        "overall_corrected",
-        # correction.delta cannot average agents
-        len(gold) and "overall" in found and not agents,
-        correction.delta,
-        corrected,
-        gold,
-        by=["grader"],
-        value="passed",
-        reference=reference,
-        **shared,
+        "overall_corrected", whole, correction.delta, corrected, gold, by=["grader"], **of_passes
     )
     if "overall_corrected" in found:
         rows = found["overall_corrected"]
@@ -355,14 +342,6 @@ def answer(
         # a share of one check is a pass
         checked = "passed" if has_single_checks(outcomes) else "share_passed"
         _add_graders(estimates, verdicts, gold, chosen, compared, agents, checked, **shared)
-    facts = {
-        "skills": mine["skill"].nunique(),
-        "cases": len(cases),
-        "attempts": len(data.attempts),
-        "graders": len(data.graders),
-        "verdicts": len(verdicts),
-        "gold labels": len(data.gold),
-    }
     further = StudyEstimates({**found})
     screens = study_screens(data, further, chosen, draw, skip="grader study")
     if groups is None:
@@ -383,24 +362,10 @@ def answer(
         sentences = pd.concat([sentences, *own], ignore_index=True)
         named = dict(groups or {})
         every = {**further.frames, **results.frames}
-        return Answer(sentences, every, named, chosen, facts, screens, by_case, with_margin)
+        sizes = data.sizes()
+        return Answer(sentences, every, named, chosen, sizes, screens, by_case, with_margin)
 
     return with_margin(margin)
-
-
-def _answer_on_triggers(estimates: StudyEstimates, data: StudyData) -> Answer:
-    """Return the answer of a study that only records which skills fired."""
-    facts = {
-        "skills": data.cases["skill"].nunique(),
-        "cases": len(data.cases),
-        "attempts": len(data.attempts),
-        "verdicts": len(data.verdicts),
-    }
-    sentences = findings(None, missing=estimates.missing, **estimates.frames)
-    is_reading = sentences["topic"].eq("reading")
-    sentences = pd.concat([sentences[~is_reading], sentences[is_reading]], ignore_index=True)
-    present = {name: count for name, count in facts.items() if count}
-    return Answer(sentences, estimates.frames, {}, "", present)
 
 
 def _answer_on_screens(
@@ -591,7 +556,9 @@ def _unanswered_attempts(mine: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataF
     ends = mine.merge(attempts[["attempt_id", "status"]], on="attempt_id", how="left")
     ended = ends[ends["status"].isin([*UNANSWERED, *RESULTS]) & ends["n_passed"].eq(0)]
     counts = ended.groupby(["condition", "status"], sort=False).size().reset_index(name="n")
-    return counts.assign(of_n=counts["condition"].map(mine.groupby("condition").size()))
+    counts_as = counts["status"].isin(UNANSWERED).map({True: "missing", False: "failed"})
+    of_n = counts["condition"].map(mine.groupby("condition").size())
+    return counts.assign(counts_as=counts_as, of_n=of_n)
 
 
 def _with_agents_named(outcomes: pd.DataFrame) -> pd.DataFrame:

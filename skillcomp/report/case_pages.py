@@ -108,7 +108,8 @@ def write_case_pages(
 
     Notes
     -----
-    Every text is escaped. The pages allow only their own script, which filters cases.
+    Every text is escaped. The pages allow only their own script, which filters cases and keeps the
+    reader's notes in the browser; a button saves the notes as csv. Nothing is sent anywhere.
     A text longer than 100,000 characters is cut, with a remark.
     """
     require_known("value: found", value, get_args(CaseValue))
@@ -344,10 +345,10 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
     panels = data.answers.panels(*key)
     used = {grader for panel in panels for grader, _ in panel["verdicts"]}
     graders = [name for name in data.graders if name in used]
-    answers: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for panel in panels:
         panel["pieces"], panel["rest"] = _cut_pieces(panel["pieces"])
-        answers.setdefault(panel["condition"], []).append(panel)
+        columns.setdefault(panel["column"], []).append(panel)
     return render(
         "cases-article",
         **row,
@@ -356,7 +357,7 @@ def _case_article(data: _CaseData, key: Key, row: Mapping[str, Any]) -> Markup:
         graders=graders,
         checks=data.answers.checks_of(*key, panels),
         panels=panels,
-        answers=answers,
+        columns=columns,
     )
 
 
@@ -463,14 +464,14 @@ class Answers:
     ) -> list[Row]:
         """Return id, text and kind of each check with a verdict, or of the given checks.
 
-        ``gold`` has the gold labels on the check for each panel.
+        ``gold`` has the gold labels on the check by the id of the panel.
         """
         present = (name for panel in panels for _, name in panel["verdicts"])
         about = []
         for name in dict.fromkeys(present) if checks is None else checks:
             key = skill, case, name
             words, kind = (text(of.get(key)) for of in (self._descriptions, self._kinds))
-            gold = [self._gold_cells(panel["id"], name) for panel in panels]
+            gold = {panel["id"]: self._gold_cells(panel["id"], name) for panel in panels}
             about.append({"id": name, "text": words or name, "kind": kind, "gold": gold})
         return about
 
@@ -485,9 +486,9 @@ class Answers:
     ) -> list[Row]:
         """Return one panel (a dictionary) for each answer to a case; by default, of all repeats.
 
-        The baseline comes first. Each panel has id, condition, agent, repeat and name, the pieces
-        of the text, the notes of the verdicts (quote, rationale), and ``verdicts`` by grader and
-        check.
+        The baseline comes first. Each panel has id, condition, column (condition and agent), name
+        (with the repeat), the pieces of the text, the notes of the verdicts (quote, rationale), and
+        ``verdicts`` by grader and check.
         """
         attempts, verdicts = self._attempts.at((skill, case)), self._verdicts.at((skill, case))
         ids = {attempt["attempt_id"] for attempt in attempts}
@@ -504,12 +505,12 @@ class Answers:
         used = {row["check_id"] for rows in verdicts_of.values() for row in rows}
         several = len(used if checks is None else checks) > 1
         return [
-            self._answer_panel(attempt, name, verdicts_of[attempt["attempt_id"]], several, lit)
-            for attempt, name in _named_attempts(attempts)
+            self._answer_panel(attempt, verdicts_of[attempt["attempt_id"]], several, lit) | names
+            for attempt, names in _named_attempts(attempts)
         ]
 
     def _answer_panel(
-        self, attempt: Row, name: str, verdicts: Sequence[Row], several: bool, lit: Collection[Item]
+        self, attempt: Row, verdicts: Sequence[Row], several: bool, lit: Collection[Item]
     ) -> Row:
         answer, notes, quotes = text(attempt["answer"]), [], []
         normalised = normalise_quote(answer or "")
@@ -542,9 +543,6 @@ class Answers:
         return {
             "id": attempt["attempt_id"],
             "condition": str(attempt["condition"]),
-            "name": name,
-            "agent": text(attempt["agent"]),
-            "repeat": _repeat_of(attempt),
             "pieces": parts,
             "notes": notes,
             "verdicts": cells,
@@ -586,24 +584,24 @@ def _repeat_of(row: Row) -> int:
     return 0 if absent(row["repeat"]) else int(row["repeat"])
 
 
-def _named_attempts(attempts: Sequence[Row]) -> list[tuple[Row, str]]:
-    """Return each attempt with a name, baseline first; the names differ where possible."""
+def _named_attempts(attempts: Sequence[Row]) -> list[tuple[Row, dict[str, str]]]:
+    """Return each attempt, baseline first, with the name of its column, and with its own name."""
     rank = {condition: at for at, condition in enumerate(CONDITION_LOOKS)}
     rows = sorted(
         attempts,
         key=lambda a: (rank.get(a["condition"], len(rank)), str(a["condition"]), _repeat_of(a)),
     )
     several_repeats = len({_repeat_of(row) for row in rows}) > 1
-    places = {(str(row["condition"]), _repeat_of(row)) for row in rows}
+    several_agents = len({text(row["agent"]) for row in rows}) > 1
     named = []
     for row in rows:
-        more = [f"repeat {_repeat_of(row) or 1}"] if several_repeats else []
-        if len(places) < len(rows):
-            more += filter(None, [text(row["agent"]), text(row["perturbation"])])
+        more = [text(row["agent"]) if several_agents else None, text(row["perturbation"])]
         loaded = text(row["loaded_skill"])
         if loaded and str(row["condition"]) not in ("baseline", "skill"):
             more.append(f"loaded: {loaded}")
-        named.append((row, ", ".join([str(row["condition"]), *more])))
+        column = ", ".join([str(row["condition"]), *filter(None, more)])
+        end = f", repeat {_repeat_of(row) or 1}" if several_repeats else ""
+        named.append((row, {"column": column, "name": f"{column}{end}"}))
     return named
 
 

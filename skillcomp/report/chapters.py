@@ -103,13 +103,6 @@ ENDINGS = ("pdf", "png", "svg", "csv", "json", "txt", "tex")
 _METHOD = "Method and constants"
 _TABLE = "<div class='table'>"
 _FOLDS = {"Method": _METHOD, "Limits": "Limits"}
-# The HTML elements that Markdown and tables need. All other elements are dropped for safety.
-_TAGS = {
-    *("a", "abbr", "b", "blockquote", "br", "caption", "code", "dd", "div", "dl", "dt", "em"),
-    *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong"),
-    *("sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
-    *("details", "mark", "section", "summary"),
-}
 _ATTRIBUTES = {
     "*": {"class"},
     "a": {"href", "title"},
@@ -286,7 +279,7 @@ def _harmless_html(html: Any) -> Markup:
     return Markup(
         nh3.clean(
             str(html),
-            tags=_TAGS,
+            tags=nh3.ALLOWED_TAGS - {"img"} | {"section", "tfoot"},
             attributes=_ATTRIBUTES,
             url_schemes={"http", "https", "mailto"},
             link_rel=None,

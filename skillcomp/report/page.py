@@ -8,7 +8,7 @@ import re
 import warnings
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -57,7 +57,7 @@ from skillcomp.report.methods import PACKAGES, methods
 from skillcomp.report.phrases import listing, main_rows, treatment, unit_of
 from skillcomp.report.screens import SKILL_QUESTION, STUDY_KINDS, TITLES, judge_table
 from skillcomp.report.study_data import Study, StudyOrPath, frame_of, opened
-from skillcomp.report.study_sentences import TOPIC_OF, findings
+from skillcomp.report.study_sentences import findings
 from skillcomp.skillverdicts import NAIVE, check_margin
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
@@ -164,9 +164,8 @@ def build(
     study, out = opened(study), Path(out)
     name = _name_of(study)
     paths = list(notebooks or [])
-    lacking: list[str] = []
     if notebooks is None and isinstance(study, RunStore):
-        paths, lacking = _chapters_about(study)
+        paths = [path for path in find_notebooks() if path.stem[:2] not in _GUIDES]
     defaults = _defaults_by_notebook(paths, may_skip=notebooks is None)
     named = sorted({n for own in defaults.values() for n in own} - _OWN_PARAMETERS)
     for n in parameters or ():
@@ -208,7 +207,7 @@ def build(
             result, problem = Answer(findings(None), {}, {}, "", {}), str(error)
         if result.screens and "decided" not in result.frames and own:
             used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
-            defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
+            defaults = {p: d for p, d in defaults.items() if p.stem[:2] in used}
         if values["GRADER"] is None:
             values["GRADER"] = _recorded_name(result, study)
         # a notebook runs in its own folder, where a relative path would lead elsewhere
@@ -221,9 +220,7 @@ def build(
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
         parts = _cases_and_figures(study, out, result, reference, how["round"], checks)
     chapters = [chapter_of(books[p][0], p, out, books[p][1]) for p in defaults]
-    page = _write_page(
-        study, name, out, result, **parts, chapters=chapters, problem=problem, lacking=lacking
-    )
+    page = _write_page(study, name, out, result, **parts, chapters=chapters, problem=problem)
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
         raise StudyError(
@@ -297,13 +294,12 @@ def _write_page(
     fingerprint: str,
     chapters: Sequence[Chapter] = (),
     problem: str = "",
-    lacking: Sequence[str] = (),
 ) -> Path:
     probe = _probe_box(study, out)
     drawn = [*figures, *probe["figures"], *(f for chapter in chapters for f in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
-    lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
+    lacking = [f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking]
     html: str = render(
         "report",
         **_first_page(result, problem, fingerprint),
@@ -364,20 +360,6 @@ def _round_of(value: object, study: Study) -> int:
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
 
 
-def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:
-    """Return the chapters about a study, and one sentence for each chapter without data."""
-    lacking = {}
-    if not study.manifest.get("design"):
-        lacking["09"] = (
-            "What is content and what is form is not known: no documents cross the two (design in "
-            "the manifest)."
-        )
-    if not any(len(study.table(name)) for name in ("invocations", "events")):
-        lacking["10"] = "Whether the skills fire when they should is not known: nothing records it."
-    without = {*_GUIDES, *lacking}
-    return [p for p in find_notebooks() if p.stem[:2] not in without], list(lacking.values())
-
-
 def _recorded_name(result: Answer, study: Study) -> str | None:
     """Return the name under which the store records the grader of the answer, for notebooks.
 
@@ -422,49 +404,54 @@ def _executed_chapters(
 
 
 def _headline_figures(result: Answer, out: Path, fingerprint: str) -> list[Figure]:
-    """Save and return the headline figures: one per `ON_FIRST_PAGE` skills, or one per screen."""
-    rows = result.headline()
-    skills = list(dict.fromkeys(rows["skill"]))
-    lead = _caption_of_changes(rows) if skills else ""
+    """Save and return the figures of the answer."""
     ours = re.compile(rf"00-answer(-.*)?\.({'|'.join(ENDINGS)})")
     for old in [f for f in out.iterdir() if ours.fullmatch(f.name) and f.is_file()]:
         old.unlink()  # an earlier page may have left more figures
     figures = []
+    with style.use():
+        for stem, lead, data, draw in _figure_rows(result):
+            figure = _saved_figure(draw(), out / stem, fingerprint, lead, **data)
+            if "delta" in data:
+                # the page embeds the narrow figure, so its files are temporary
+                with TemporaryDirectory() as folder:
+                    file, drawn = Path(folder, f"{stem}-narrow"), draw(width="column")
+                    narrow = _saved_figure(drawn, file, fingerprint, lead, **data)
+                figure = replace(figure, narrow=narrow)
+            figures.append(figure)
+    return figures
+
+
+def _figure_rows(
+    result: Answer,
+) -> Iterator[tuple[str, str, dict[str, pd.DataFrame], Callable[..., Any]]]:
+    """Yield the file stem of each figure, its caption, its rows by name, and how to draw them."""
+    frames, cases = result.frames, result.cases
+    if "decided" not in frames:
+        for screen in result.screens:
+            if len(screen.drawn):
+                yield screen.stem, screen.caption, {screen.stem[10:]: screen.drawn}, screen.draw
+        return
+    rows = result.headline()
+    skills, lead = list(dict.fromkeys(rows["skill"])), _caption_of_changes(rows)
     for start in range(0, len(skills), ON_FIRST_PAGE):
         some = rows[rows["skill"].isin(skills[start : start + ON_FIRST_PAGE])]
         stem = f"00-answer-{start // ON_FIRST_PAGE + 1}" if start else "00-answer"
-        drawn: Any = draw_headline(some, result.cases)
-        figure = _saved_figure(drawn, out / stem, fingerprint, lead, delta=some)
-        # the page embeds the narrow figure, so its files are temporary
-        with TemporaryDirectory() as folder:
-            drawn = draw_headline(some, result.cases, "column")
-            file = Path(folder, f"{stem}-narrow")
-            narrow = _saved_figure(drawn, file, fingerprint, lead, delta=some)
-        figures.append(replace(figure, narrow=narrow))
-    for screen in () if skills else result.screens:
-        if len(screen.drawn):
-            data = {screen.stem[10:]: screen.drawn}
-            file = out / screen.stem
-            figures.append(_saved_figure(screen.draw(), file, fingerprint, screen.caption, **data))
-    gap = result.frames.get("gap", rows[:0])
-    if skills and len(gap):
-        known = say.with_estimate(gap[gap["condition"].isin(main_rows(rows)["condition"])])
+        yield stem, lead, {"delta": some}, partial(draw_headline, some, cases)
+    if "gap" in frames:
+        known = say.with_estimate(frames["gap"])
+        known = known[known["condition"].isin(main_rows(rows)["condition"])]
         within = known[known["scope"].eq("within_dimensions")]
         gap = known if within.empty else within
-    if len(gap):
         lead = "Change of near and of far cases, and far minus near."
-        with style.use():
-            drawn = plots.estimates(gap, y="measure", hue="condition", null=0, width="column")
-        figures.append(
-            _saved_figure(drawn.figure, out / "00-answer-gap", fingerprint, lead, gap=gap)
-        )
-    curve = result.frames.get("curve")
-    if curve is not None and result.cases is not None:
+        how: Fields = {"y": "measure", "hue": "condition", "null": 0, "width": "column"}
+        if len(gap):
+            yield "00-answer-gap", lead, {"gap": gap}, lambda: plots.estimates(gap, **how).figure
+    if "curve" in frames and cases is not None:
+        curve, shown = frames["curve"], cases.merge(frames["distances"])
         lead = "Change by the distance from the skill, with single cases; below, the pass rates."
-        with style.use():
-            fig = plots.transfer_curve(curve, result.cases.merge(result.frames["distances"])).figure
-        figures.append(_saved_figure(fig, out / "00-answer-curve", fingerprint, lead, curve=curve))
-    return figures
+        draw = partial(plots.transfer_curve, curve, shown)
+        yield "00-answer-curve", lead, {"curve": curve}, lambda: draw().figure
 
 
 def _saved_figure(
@@ -586,9 +573,10 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         topics[row["topic"]].append(row | {"mark": mark, "why": why})
     graders = _grader_table(estimates) if "decided" in estimates else ""
     grid, skills = dict[Any, pd.Series](), []
+    topics["grader"] += topics.pop("drift", []) + topics.pop("correction", [])
     if graders:  # the tables have what is about single graders
-        own = [*topics["grader"], *topics.pop("drift", []), *topics.pop("correction", [])]
-        topics["grader"] = [row for row in own if not isinstance(row["about"], str)]
+        of_several = [row for row in topics["grader"] if not isinstance(row["about"], str)]
+        topics["grader"] = of_several
     if "decided" in estimates:
         headlines = {screen.headline for screen in result.screens}
         topics["summary"] = [row for row in topics["summary"] if row["sentence"] not in headlines]
@@ -599,17 +587,13 @@ def _first_page(result: Answer, problem: str, fingerprint: str) -> Fields:
         skills = [_about_skill(name, result, topics) for name in names]
     is_score = bool(skills) and unit_of(decided.iloc[0]) == "score"
     price = price_table(estimates["price"]) if "price" in estimates else ""
-    # these topics may have no box on the page, so their tables move to the limits
-    absent = {"dimension", "structure", "trigger"} - {*topics} | ({"price"} if not price else set())
-    moved = dict.fromkeys(absent, "limits") | {"drift": "grader", "correction": "grader"}
-    tables = defaultdict[str, list[Any]](list)
+    tables = []
     for name, frame in estimates.items():
         if name == "needed" and len(frame):
             points = {f"{part}_in_points": 100 * frame[part] for part in ("size", "margin")}
             frame = frame.assign(**points).drop(columns=["size", "margin"])
         if "note" in frame and len(frame):
-            topic = TOPIC_OF.get(name, "grader")
-            tables[moved.get(topic, topic)].append((style.called(name), table(frame)))
+            tables.append((style.called(name), table(frame)))
     screens = result.screens
     question = screens[0].question if screens and "decided" not in estimates else SKILL_QUESTION
     digest = hashlib.sha256(json.dumps(rows, default=str).encode()).hexdigest()

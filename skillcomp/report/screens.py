@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatch
-from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from skillcomp import bias, correction, overlap, plots, reliability, style
 from skillcomp.frames.estimates import interval_of, ordered
-from skillcomp.frames.reference_labels import ITEM, join_gold, reference_labels
+from skillcomp.frames.reference_labels import ITEM
 from skillcomp.frames.study_defaults import first_grader
 from skillcomp.overlap.calibrate import COPIES
 from skillcomp.report.phrases import (
     LIMITS,
+    Sentence,
     count_range,
     listing,
-    reason,
     rows_of,
     share,
     with_estimate,
 )
 from skillcomp.report.sentences import (
-    copy_rule,
     flagged_texts,
     in_its_unit,
     property_in_words,
     sentences_about,
 )
 from skillcomp.report.study_data import StudyData, StudyEstimates, in_order_of
+from skillcomp.report.study_sentences import findings_of, sentences_by_topic
 from skillcomp.stats.results import Fields, units_needed
 from skillcomp.style import called
 from skillcomp.table import Table, table
@@ -59,31 +57,29 @@ TITLES = {
     "limits": "What this study cannot say",
     "reading": "How the results came about and were read",
 }
-_NO_ROWS = pd.DataFrame(columns=["grader", "measure", "estimate", "ci_low", "n"])
-_NO_SHEET = pd.DataFrame(columns=["grader", "property", "estimate", "ci_low"])
+_NO_ROWS = pd.DataFrame(columns=["grader", "measure", "property", "estimate", "ci_low", "n"])
 _IN_SHEET = ["verbosity", "model family"]  # biases of an audit that are rows of a datasheet
 _CHANGE_OF_VERSION = "change from the version before"
 _MOST_DRAWN = 6  # A figure shows at most this number of judges.
 _MOST = 12  # A screen shows at most this number of win rates.
-_GOLD = "the labels of gold"  # Gold has this name where it is treated as a grader.
 _CHOICES = ["winner", "winner_position"]
 _HALF_WIDTH = 0.05  # of the interval of the agreement for which labels are counted
-# topic -> names of the frames that its sentences are about; * stands for the name of a grader
+# name of a frame -> topic of the sentences on it; * stands for the name of a grader
 _ON_GRADERS = {
-    "trust": ("labellers", "agreement", "unusable", "addressing"),
-    "bias": ("leniency", "biases"),
-    "drift": ("drift of *", "rounds"),
-    "differences": ("ranks", "drift"),
-    "correction": ("rates",),
+    **dict.fromkeys(("labellers", "agreement", "unusable", "addressing"), "trust"),
+    "biases": "bias",
+    **dict.fromkeys(("drift of *", "rounds"), "drift"),
+    **dict.fromkeys(("ranks", "drift"), "differences"),
+    "rates": "correction",
 }
 _ON_PAIRS = {
-    "bias": ("position", "audit"),
-    "wins": ("win_rates",),
-    "drift": ("drift of *", "rounds"),
-    "differences": ("ranks",),
+    **dict.fromkeys(("position", "audit"), "bias"),
+    "win_rates": "wins",
+    **dict.fromkeys(("drift of *", "rounds"), "drift"),
+    "ranks": "differences",
 }
 _OF_TEXTS = ["kind", *LIMITS, "n_texts", "documents", "limit", "keeps_limit"]
-_NO_TABLE = Table(pd.DataFrame(), about="", notes=(), numeric=(), frame=pd.DataFrame())
+_NO_TABLE = table(pd.DataFrame())
 
 
 @dataclass(frozen=True)
@@ -126,9 +122,7 @@ class StudyScreen:
     def findings(self) -> pd.DataFrame:
         """The sentences, in the columns of :func:`~skillcomp.report.study_sentences.findings`."""
         every = {"summary": [self.headline], **self.texts}
-        rows = [(topic, text) for topic, texts in every.items() for text in texts]
-        frame = pd.DataFrame(rows, columns=["topic", "sentence"]).astype("str")
-        return frame.reindex(columns=["topic", "about", "verdict", "sentence", "why"])
+        return findings_of((topic, Sentence(text)) for topic, ts in every.items() for text in ts)
 
     def draw(self) -> Any:
         """Draw the figure of the screen."""
@@ -226,8 +220,6 @@ def _grader_screen(
     first = ordered(verdicts["condition"])[0]
     audited = verdicts, data.attempts, gold
     results.add("biases", len(gold), bias.audit, *audited, reference=first, **how)
-    random = len(gold) and design["gold_drawn"] == "random"
-    results.add("leniency", random, _changes_against_gold, data)
     results.add("rates", len(gold), correction.rate, verdicts, gold, **how, **design)
     rows = frames.get("agreement", _NO_ROWS)
     unknown = f"How often {grader} errs is not known: it has no gold labels."
@@ -236,15 +228,19 @@ def _grader_screen(
         unknown = f"How often the graders err is not known: {why}."
     order = rows_of(rows, "raw_agreement").sort_values("estimate", ascending=False)["grader"]
     rows = in_order_of(rows, "grader", order)
-    sheet = in_order_of(frames.get("datasheet", _NO_SHEET), "grader", order)
-    headline = _sentence_on(rows, grader, unknown)
-    texts = _texts_on(frames, _ON_GRADERS, headline)
+    sheet = in_order_of(frames.get("datasheet", _NO_ROWS), "grader", order)
+    # the table has the agreement of each grader
+    own = {one.about: one.text for one in sentences_about(rows) if one.about}
+    topics = _ON_GRADERS
     if len(set(data.base_names.values())) < 2:  # the sentences on drift compare the versions
-        del texts["differences"]
-    texts["gold"] = _gold_sentences(data, rows, grader)
-    shared = "Errors that the labellers share with a grader are not seen: gold has them too."
-    texts["limits"] = [*_not_measured(sheet), *([shared] if len(gold) else [])]
-    return {"headline": headline, "texts": texts, **_sheet_on_screen(sheet)}
+        topics = {name: topic for name, topic in topics.items() if topic != "differences"}
+    texts = [each for each in _texts_on(frames, topics) if each[1] not in own.values()]
+    texts += [("gold", text) for text in _gold_sentences(data, rows, grader)]
+    texts += [("limits", text) for text in _not_measured(sheet)]
+    if len(gold):
+        shared = "Errors that the labellers share with a grader are not seen: gold has them too."
+        texts.append(("limits", shared))
+    return {"headline": own.get(grader, unknown), "texts": texts, **_sheet_on_screen(sheet)}
 
 
 def _datasheet(data: StudyData, pairwise: pd.DataFrame | None = None, **how: Any) -> pd.DataFrame:
@@ -259,32 +255,15 @@ def _datasheet(data: StudyData, pairwise: pd.DataFrame | None = None, **how: Any
     return sheet[~left_out].reset_index(drop=True)
 
 
-def _sentence_on(rows: pd.DataFrame, grader: str, unknown: str) -> str:
-    """Return the first sentence on a grader; `unknown` if there is none."""
-    return next((one.text for one in sentences_about(rows) if one.about == grader), unknown)
-
-
 def _texts_on(
-    frames: Mapping[str, pd.DataFrame], topics: Mapping[str, Iterable[str]], headline: str
-) -> dict[str, Iterable[str]]:
-    """Return the sentences on frames by topic; those of the headline and of the table are left out.
-
-    The table has the agreement of each grader, and the effects of length and family.
-    """
+    frames: Mapping[str, pd.DataFrame], topics: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return topics and sentences on frames; effects of length and family are in the table."""
     frames = {
         name: frame[~frame["bias"].isin(_IN_SHEET)] if "bias" in frame else frame
         for name, frame in frames.items()
     }
-    return {
-        topic: [
-            one.text
-            for pattern in patterns
-            for name in filter(partial(fnmatch, pat=pattern), frames)
-            for one in sentences_about(frames[name], name)
-            if one.text != headline and not (name == "agreement" and one.about)
-        ]
-        for topic, patterns in topics.items()
-    }
+    return [(topic, one.text) for topic, one in sentences_by_topic(frames, topics)]
 
 
 def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> None:
@@ -302,17 +281,6 @@ def _add_comparisons(data: StudyData, results: StudyEstimates, grader: str) -> N
     graded = data.verdicts.assign(grader_version="")  # several versions already differ in name
     contrasted = several and labels is not None
     results.add("ranks", contrasted, reliability.contrast, graded, labels, **how)
-
-
-def _changes_against_gold(data: StudyData) -> pd.DataFrame:
-    """Estimate the pass rate of each grader minus that of gold, on the same items."""
-    labels = join_gold(data.verdicts.drop_duplicates(ITEM), reference_labels(data.gold, "report"))
-    labels = labels.dropna(subset="gold")
-    passed = labels["gold"].astype("boolean")
-    labels = labels.assign(grader=_GOLD, grader_version="", status="ok", passed=passed)
-    every = pd.concat([data.verdicts, labels[data.verdicts.columns]], ignore_index=True)
-    rows = reliability.drift(every, reference_grader=_GOLD, average=data.agents, cases=data.cases)
-    return with_estimate(rows_of(rows, "pass_rate_change"))
 
 
 def _gold_sentences(
@@ -353,18 +321,23 @@ def _pairwise_screen(
         results.add("win_rates", systems, bias.win_rates, data.pairwise, data.attempts, **how)
         agreement, wins = (frames.get(name, _NO_ROWS) for name in ("agreement", "win_rates"))
         wins = wins[wins["grader"].eq(judge)].head(_MOST)
-    topics = _ON_PAIRS if data.is_of_pairs else {"bias": _ON_PAIRS["bias"]}
     # in pairs, false passes and false fails are equal
     said = {
         n: rows_of(f, "agreement_change") for n, f in frames.items() if n.startswith("drift of")
     }
-    position = frames.get("position", _NO_ROWS)
-    headline = _sentence_on(position, judge, f"Whether {judge} prefers a place is not known.")
-    texts = _texts_on(frames | said | {"win_rates": wins}, topics, headline)
+    position = sentences_about(frames.get("position", _NO_ROWS))
+    unknown = f"Whether {judge} prefers a place is not known."
+    headline = next((one.text for one in position if one.about == judge), unknown)
+    texts = _texts_on(frames | said | {"win_rates": wins}, _ON_PAIRS)
     if data.is_of_pairs:
-        texts["gold"] = _gold_sentences(data, agreement, judge, per_item=2)
-    sheet = frames.get("datasheet of pairs", _NO_SHEET)
-    texts["limits"] = [*_limits_of_pairs(data), *_not_measured(sheet)]
+        gold = _gold_sentences(data, agreement, judge, per_item=2)
+        texts += [("gold", text) for text in gold]
+    else:  # the other topics are those of the skills
+        texts = [each for each in texts if each[0] == "bias"]
+    texts = [each for each in texts if each[1] != headline]
+    sheet = frames.get("datasheet of pairs", _NO_ROWS)
+    limits = [*_limits_of_pairs(data), *_not_measured(sheet)]
+    texts += [("limits", text) for text in limits]
     raw = rows_of(agreement[agreement["grader"].eq(judge)], "raw_agreement")
     # a comparison has two items: "is the first better?" and "is the second better?"
     for _, row in with_estimate(raw.assign(n=raw["n"] / 2)).iterrows():
@@ -397,7 +370,7 @@ def _calibration_screen(
     # in a skill study, a chapter calibrates on the answers, so leave the answers out here
     alone = data.attempts["answer"].notna().any() and "decided" not in results.frames
     results.add("calibration", True, _calibration, data, with_answers=alone)
-    cut = results.frames.get("calibration", pd.DataFrame(columns=["chosen", "measure", "n"]))
+    cut = results.frames.get("calibration", pd.DataFrame(columns=["measure", "n"]))
     limits = ["Copied ideas, rephrased copies and translations are missed: they share no n-gram."]
     if data.attempts.empty:
         text = "How often answers copy is not known: there are no answers, only passages."
@@ -408,28 +381,22 @@ def _calibration_screen(
             f"The rule is for texts of about {tokens:.0f} content tokens, as these passages have: "
             "of longer texts, it flags more that do not copy."
         )
+    unknown = f"No threshold can be chosen: {results.missing.get('calibration')}"
+    labelled = cut[~cut["measure"].astype("str").str.startswith("flagged")]
+    texts = [one.text for one in sentences_about(labelled)]
     # the row of the chosen length or, if none was chosen, of the estimated length
     lengths = pd.concat([rows_of(cut, name) for name in ("chosen_n", "estimated_n")])
     shown, known = _NO_TABLE, lengths.dropna(subset="n")
-    if known.empty:
-        why = results.missing.get("calibration") or "".join(cut.loc[cut["chosen"].eq(True), "note"])
-        headline = f"No length of shared n-grams can be chosen: {why.removesuffix('.')}."
-    else:
+    if len(known):
         rows = flagged_texts(cut, known.iloc[0])
         named = rows.rename(columns={"texts": "kind", "n_clusters": "documents"})
-        shown, rows = table(named, columns=_OF_TEXTS), rows.assign(n=rows["n_texts"])
-        flags = rows[rows["found"].ne("flagged")]
-        parts = [share(row, f"{called(row['texts'])} texts") for _, row in flags.iterrows()]
-        rule = f"text counts as a copy if it {copy_rule(known.iloc[0])}"
-        headline = f"A {rule}: this flags {listing(parts)}."
+        shown = table(named, columns=_OF_TEXTS)
         if known["measure"].iloc[0] == "estimated_n":
-            headline = f"By the estimates alone, a{headline[1:]}"
-            text = "Whether the limit of false flags is kept is not known: "
-            limits.insert(0, f"{text}{reason(lengths.iloc[0])}.")
+            limits.insert(0, texts.pop(0))  # no length could be chosen
     return {
-        "headline": headline,
+        "headline": " ".join(texts) or unknown,
         "table": shown,
-        "texts": {"limits": limits},
+        "texts": [("limits", text) for text in limits],
         "drawn": cut,
         "caption": "Copies found and texts flagged falsely, by length of the n-gram.",
         "draw_rows": plots.threshold,
@@ -503,8 +470,8 @@ def study_screens(
         if kind.name != skip and kind.is_possible(data):
             made = kind.make(data, results, grader, design)
             missing = [f"{name.capitalize()}: {why}" for name, why in results.missing.items()]
-            made["texts"]["limits"] = [*made["texts"]["limits"], *missing]
-            texts = {topic: list(dict.fromkeys(made["texts"].get(topic, ()))) for topic in TITLES}
+            rows = dict.fromkeys([*made["texts"], *(("limits", text) for text in missing)])
+            texts = {topic: [text for t, text in rows if t == topic] for topic in TITLES}
             made["texts"] = {topic: own for topic, own in texts.items() if own}
             screens.append(StudyScreen(kind.name, kind.question, **made))
     return tuple(screens)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -317,22 +317,23 @@ def rows_by_name(rows: pd.DataFrame) -> dict[str, Row]:
     The recommended row is "best" if it is corrected, otherwise "plain".
     """
     rows = rows.reset_index(drop=True)
-    names = rows.get("measure", pd.Series("", rows.index)).astype("str")
-    if "estimator" in rows:
-        rates = names.str.startswith("rate").map({True: "_rate", False: ""})
-        names = names.mask(rows["estimator"].notna(), rows["estimator"].astype("str") + rates)
-        best = with_estimate(marked(rows))
-        kinds = best["estimator"].eq("naive").map({True: "plain", False: "best"})
-        names = pd.concat([names, kinds + rates[best.index]])
-        rows = pd.concat([rows, best])
-    for column, plain in (("kind", "all"), ("scope", "within_dimensions")):
-        if column in rows:
-            names = names.where(rows[column].eq(plain), names + "_" + rows[column].astype("str"))
-    if "bin" in rows:
-        ends = {1: "nearest", rows["bin"].max(): "farthest"}
-        where = rows["bin"].map(ends).fillna("between")
-        names = names.where(rows["bin"].isna(), names.str.partition("_")[0] + "_" + where)
-    return {name: row for name, (_, row) in zip(names, rows.iterrows(), strict=True)}
+    best = with_estimate(marked(rows)).index if "estimator" in rows else []
+    ends = {1: "nearest", rows["bin"].max(): "farthest"} if "bin" in rows else {}
+    by_name = {}
+    for at, row in rows.iterrows():
+        name = str(row.get("measure", ""))
+        if isinstance(estimator := row.get("estimator"), str):
+            end = "_rate" if name.startswith("rate") else ""
+            name = f"{estimator}{end}"
+            if at in best:
+                by_name[f"{'plain' if estimator == 'naive' else 'best'}{end}"] = row
+        for column, plain in (("kind", "all"), ("scope", "within_dimensions")):
+            if row.get(column, plain) != plain:
+                name += f"_{row[column]}"
+        if pd.notna(row.get("bin")):
+            name = f"{name.partition('_')[0]}_{ends.get(row['bin'], 'between')}"
+        by_name[name] = row
+    return by_name
 
 
 def _sentences_on_rows(frame: pd.DataFrame) -> Sentences:
@@ -603,14 +604,19 @@ def _thresholds_in_words(cut: pd.DataFrame) -> Iterator[str]:
     """Describe the chosen n-gram threshold, the copies that it finds, and its false flags."""
     for keys, part in parts_by(cut, "skill"):
         start = "".join(f"{called(key)}: " for key in keys)
-        chosen = marked(part, "chosen")
-        if chosen.empty or pd.isna(chosen["estimate"].iloc[0]):
+        chosen, text = marked(part, "chosen"), "A text"
+        rules = with_estimate(chosen)
+        if rules.empty:
             why = reason(chosen.iloc[0]) if len(chosen) else "no row is marked as chosen"
             yield f"{start}No threshold can be chosen: {why}."
-            continue
-        yield f"{start}A text counts as a copy if it {copy_rule(chosen.iloc[0])}."
-        for _, row in flagged_texts(part, chosen.iloc[0]).iterrows():
-            yield f"{start}{filled(_FLAGS[row['found']], fields_of(row))}."
+            rules, text = (
+                rows_of(part, "estimated_n").dropna(subset="n"),
+                "By the estimates alone, a text",
+            )
+        for _, rule in rules.head(1).iterrows():
+            yield f"{start}{text} counts as a copy if it {_copy_rule(rule)}."
+            for _, row in flagged_texts(part, rule).iterrows():
+                yield f"{start}{filled(_FLAGS[row['found']], fields_of(row))}."
 
 
 def flagged_texts(cut: pd.DataFrame, chosen: Row) -> pd.DataFrame:
@@ -622,7 +628,7 @@ def flagged_texts(cut: pd.DataFrame, chosen: Row) -> pd.DataFrame:
     return rows[words["found"].notna() & ~words["texts"].str.endswith("_at_answer_length")]
 
 
-def copy_rule(chosen: Row) -> str:
+def _copy_rule(chosen: Row) -> str:
     """Describe the rule by which a text counts as a copy."""
     n = int(chosen["n"])
     if chosen["rule"] == "share":
@@ -732,35 +738,12 @@ def _labellers_in_words(labellers: pd.DataFrame) -> Sentences:
         yield Sentence(f"Gold is by {n} {who}; {text}.")
 
 
-def _unusable_in_words(unusable: pd.DataFrame) -> Sentences:
-    for name, part in unusable.groupby("grader", sort=False):
-        n, of_n = part["n"].sum(), part["of_n"].iloc[0]
-        reasons = ", ".join(f"{row['n']:,} {called(row['reason'])}" for _, row in part.iterrows())
-        text = f"{n:,} of {of_n:,} verdicts by {name} cannot be used ({reasons}): "
-        text += f"{rate(n / of_n)} of the checks are unknown, and none of them counts as failed."
-        yield Sentence(text, name)
-
-
-def _unanswered_in_words(unanswered: pd.DataFrame) -> Sentences:
-    """Count the missing attempts, and those that ended with a status such as timeout."""
-    ends = {"timeout": "ran out of time", "truncated": "were cut off", "refused": "were refused"}
-    for condition, part in unanswered.groupby("condition", sort=False):
-        n_of, of_n = part.set_index("status")["n"], part["of_n"].iloc[0]
-        if lost := int(n_of.reindex(["error", "paused"]).sum()):
-            text = f"Under {condition} the agent gave no answer in {lost:,} of {of_n:,} attempts "
-            text += "(it crashed, paused or never started): these are missing, not failed."
-            yield Sentence(text, condition)
-        if how := [f"{n_of[name]:,} {word}" for name, word in ends.items() if name in n_of]:
-            text = f"Under {condition}, of {of_n:,} attempts {listing(how)}: without a verdict "
-            yield Sentence(f"{text}these count as failed.", condition)
-
-
-def _addressing_in_words(addressing: pd.DataFrame) -> Sentences:
-    counts, n = listing_of_rows(addressing, "{n:,} under {condition:s}"), addressing["n"].sum()
-    yield Sentence(
-        f"{plural(n, 'answer')} {'addresses' if n == 1 else 'address'} the grader, such as "
-        f"by 'ignore the rubric' ({counts}): a person should read the verdicts."
-    )
+def _counts_in_words(by: Sequence[str], part: str, phrase: str, counts: pd.DataFrame) -> Sentences:
+    """Say `phrase` of the counts of each value of the columns `by`, with `part` for each row."""
+    for about, rows in parts_by(counts, *by):
+        n, of_n = rows["n"].sum(), rows["of_n"].iloc[0]
+        words = {"n": n, "of_n": of_n, "share": n / of_n, "parts": listing_of_rows(rows, part)}
+        yield Sentence(filled([phrase], fields_of(rows.iloc[0], words)), *about[:1])
 
 
 # a measure, a column or the name of a frame -> the function for frames with it
@@ -785,8 +768,26 @@ _SEVERAL: dict[str, Callable[[pd.DataFrame], Iterable[str | Sentence]]] = {
     "delta_exact": _largest_change,
     "n_wanted": _progress_in_words,
     "labellers": _labellers_in_words,
-    "unanswered": _unanswered_in_words,
+    "unanswered": partial(
+        _counts_in_words,
+        ["condition", "counts_as"],
+        "{n:,} with status {status:s}",
+        "Under {condition}, {n:,} of {of_n:,} attempts have no verdict ({parts:s}): they count as "
+        "{counts_as}.",
+    ),
     "problems": lambda problems: change_lines(problems.to_dict("records")),
-    "unusable": _unusable_in_words,
-    "addressing": _addressing_in_words,
+    "unusable": partial(
+        _counts_in_words,
+        ["grader"],
+        "{n:,} {reason:s}",
+        "{n:,} of {of_n:,} verdicts by {grader:s} cannot be used ({parts:s}): {share:rate} of the "
+        "checks are unknown, and none of them counts as failed.",
+    ),
+    "addressing": partial(
+        _counts_in_words,
+        [],
+        "{n:,} under {condition:s}",
+        "Sentences to the grader, such as 'ignore the rubric', are in {n:#answer} ({parts:s}): a "
+        "person should read the verdicts.",
+    ),
 }

@@ -12,8 +12,9 @@ import pandas as pd
 from skillcomp import frames
 from skillcomp.errors import SkillcompError, StudyError
 from skillcomp.frames import Frames
+from skillcomp.frames.contracts import CASE
 from skillcomp.frames.from_frame import OF_PAIR
-from skillcomp.frames.reference_labels import ITEM, SETTLED, Drawn, check_draw
+from skillcomp.frames.reference_labels import ITEM, RESULTS, SETTLED, Drawn, check_draw
 from skillcomp.frames.save_frames import saved_facts
 from skillcomp.frames.study_defaults import grader_named, grader_versions
 from skillcomp.grading_rules import addresses_grader
@@ -116,16 +117,16 @@ class StudyData:
         return [grader_versions(verdicts.assign(round=rounds)), attempts]
 
     def sizes(self) -> dict[str, int]:
-        """Count the cases, items, graders, verdicts, gold labels, comparisons and passages."""
-        verdicts = self.verdicts.iloc[:0] if self.is_of_pairs else self.verdicts
-        gold = self.gold.iloc[:0] if self.is_of_pairs else self.gold
-        items = len(verdicts[["attempt_id", "check_id"]].drop_duplicates())
+        """Count the skills, cases, attempts, graders, verdicts, labels, comparisons, passages."""
+        n_skills = self.cases["skill"].nunique()
+        own = not self.is_of_pairs  # in pairs, verdicts and labels repeat the comparisons
         sizes = {
+            "skills": n_skills if n_skills > 1 else 0,  # a table need not name its only skill
             "cases": len(self.cases),
-            "items": items,
+            "attempts": len(self.attempts),
             "graders": len(self.graders),
-            "verdicts": len(verdicts),
-            "gold labels": len(gold),
+            "verdicts": own * len(self.verdicts),
+            "gold labels": own * len(self.gold),
             "comparisons": len(self.pairwise),
             "passages": len(self.passages),
         }
@@ -250,3 +251,20 @@ def _unusable_verdicts(data: StudyData) -> pd.DataFrame:
     reason = lacking["status"].fillna("ok").replace({"ok": "without a verdict"})
     counts = lacking.groupby(["grader", reason.rename("reason")], sort=False).size()
     return counts.reset_index(name="n").assign(of_n=lambda rows: rows["grader"].map(of_n))
+
+
+def with_failed_ends(
+    verdicts: pd.DataFrame, outcomes: pd.DataFrame, attempts: pd.DataFrame
+) -> pd.DataFrame:
+    """Add failed verdicts for attempts with status timeout, truncated or refused but no verdict."""
+    ended = attempts.loc[attempts["status"].isin(RESULTS), "attempt_id"]
+    judged = verdicts.loc[verdicts["passed"].notna(), "attempt_id"]
+    fails = outcomes[outcomes["attempt_id"].isin(ended) & ~outcomes["attempt_id"].isin(judged)]
+    fails = fails.dropna(subset="passed")
+    if fails.empty:
+        return verdicts
+    shared = [name for name in verdicts.columns if name in fails.columns and name != "score"]
+    checks = verdicts[[*CASE, "check_id"]].drop_duplicates()
+    rows = fails[shared].merge(checks, on=CASE).assign(status="ok", passed=False)
+    kept = verdicts[~verdicts["attempt_id"].isin(fails["attempt_id"])]
+    return pd.concat([kept, rows.astype({"passed": "boolean"})], ignore_index=True)

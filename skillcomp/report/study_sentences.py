@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import filter as names_like
 
 import pandas as pd
 
@@ -21,6 +22,7 @@ from skillcomp.report.phrases import (
     unit_of,
 )
 from skillcomp.report.sentences import sentences_about
+from skillcomp.report.study_data import in_order_of
 from skillcomp.stats.repeats import RUNS_DIFFER
 
 _DECIDED = ["skill", "condition", "rate", "reference_rate", *LIMITS, "n", "margin", "verdict"]
@@ -30,9 +32,10 @@ _LACKING = {
     "agreement": "There are no gold labels: how often the grader errs is not known.",
     "drift": "One grader in one version: no drift between graders can be seen.",
 }
-# name of each further frame -> topic of the sentences on it, in their order
+# name of a frame -> topic of the sentences on it, in their order
 _TOPICS = {
-    "problems": "reading",
+    "labellers": "summary",
+    "unanswered": "skill",
     "gap": "transfer",
     "curve": "distance",
     "dimensions": "dimension",
@@ -42,15 +45,13 @@ _TOPICS = {
     "triggers": "trigger",
     "goals": "trigger",
     "agreement": "grader",
-    "unusable": "limits",
     "addressing": "grader",
     "rounds": "grader",
     "drift": "drift",
     "corrected": "correction",
+    "unusable": "limits",
+    "problems": "reading",
 }
-# the same for all frames
-TOPIC_OF = _TOPICS | {"price": "price", "needed": "limits"}
-TOPIC_OF |= dict.fromkeys(("decided", "overall", "placebo", "previous"), "skill")
 # name of a frame -> its name in sentences, if it has another name there
 _ESTIMATES = {
     "overall": "effect of all skills",
@@ -105,9 +106,9 @@ def findings(
         - rounds: :func:`skillcomp.reliability.consistency`, with an added column ``round``: the
           round that the results are based on
         - unusable: missing verdicts (grader, reason, n, of_n); unanswered: attempts without an
-          answer (condition, status, n, of_n); addressing: answers that address their grader
-          (condition, n, of_n); labellers: gold labels (labeller_kind, labeller_family, n, answered,
-          graded); problems: those of :func:`skillcomp.from_frame`
+          answer (condition, status, counts_as, n, of_n); addressing: answers that address their
+          grader (condition, n, of_n); labellers: gold labels (labeller_kind, labeller_family, n,
+          answered, graded); problems: those of :func:`skillcomp.from_frame`
 
         Frames with other names have no sentences here.
 
@@ -146,68 +147,73 @@ def findings(
     −40 points [−60, −10] on 14 cases.
     """
     missing = missing or {}
-    parts = [] if decided is None else list(_parts_on_skills(decided, frames, missing))
-    if decided is not None:  # an effect of the placebo by distance or dimension is not of interest
-        conditions = main_rows(decided)["condition"]
-        for name in ("gap", "curve", "dimensions"):
-            if (effects := frames.get(name)) is not None:
-                frames[name] = effects[effects["condition"].isin(conditions)]
-    for name, topic in _TOPICS.items():
-        if (frame := frames.get(name)) is not None:
-            parts.append((topic, sentences_about(frame, name)))
-        elif name == "gap" and frames.get("curve") is not None:
-            continue  # the measured distance shows how far the skill reaches
-        elif decided is not None and name in _LACKING and name not in missing:
-            parts.append((topic, iter([Sentence(_LACKING[name])])))
-    if decided is not None:
-        parts.append(("limits", _limit_sentences(main_rows(decided), frames, missing)))
-    rows = [
-        (topic, one.about, one.verdict, one.text, one.why) for topic, part in parts for one in part
-    ]
+    present = {name: frame for name, frame in frames.items() if frame is not None}
+    topics = list[tuple[str, Sentence]]()
+    if decided is None:
+        topics += sentences_by_topic(present, _TOPICS)
+    else:
+        main = main_rows(decided)
+        # an effect of the placebo by distance or dimension is not of interest
+        for name in {"gap", "curve", "dimensions"} & present.keys():
+            effects = present[name]
+            present[name] = effects[effects["condition"].isin(main["condition"])]
+        unchecked = not {"agreement"} & {*present, *missing}
+        topics += _sentences_on_verdicts(decided, main, present, unchecked)
+        topics += sentences_by_topic(present, _TOPICS)
+        # the measured distance shows how far the skill reaches
+        known = {*present, *missing, *(["gap"] if "curve" in present else [])}
+        topics += [
+            (_TOPICS[name], Sentence(text)) for name, text in _LACKING.items() if name not in known
+        ]
+        topics += [("limits", one) for one in _limit_sentences(main, present, unchecked)]
     for name, reason in missing.items():
         text = f"Not computed: {_ESTIMATES.get(name, name)} ({reason.rstrip('.')})."
-        rows.append(("limits", None, None, text, None))
-    return (
-        pd.DataFrame(rows, columns=["topic", "about", "verdict", "sentence", "why"])
-        .astype("str")
-        .drop_duplicates(ignore_index=True)
-    )
+        topics.append(("limits", Sentence(text)))
+    return findings_of(topics)
 
 
-def _sentences_if_present(name: str, frames: Mapping[str, pd.DataFrame | None]) -> Sentences:
-    frame = frames.get(name)
-    return iter(()) if frame is None else sentences_about(frame, name)
+def sentences_by_topic(
+    frames: Mapping[str, pd.DataFrame], topics: Mapping[str, str]
+) -> Iterator[tuple[str, Sentence]]:
+    """Yield each sentence on `frames` with its topic, which `topics` has by name of the frame.
+
+    In `topics`, an asterisk stands for any text in the name of a frame.
+    """
+    for pattern, topic in topics.items():
+        for name in names_like(frames, pattern):
+            yield from ((topic, one) for one in sentences_about(frames[name], name))
 
 
-def _parts_on_skills(
-    decided: pd.DataFrame, frames: Mapping[str, pd.DataFrame | None], missing: Mapping[str, str]
-) -> Iterator[tuple[str, Sentences]]:
-    """Yield topics and sentences on the verdicts; without gold, they are by the grader alone."""
+def findings_of(topics: Iterable[tuple[str, Sentence]]) -> pd.DataFrame:
+    """Return sentences with their topics as a frame, with the sentences of a topic together."""
+    rows = [(topic, one.about, one.verdict, one.text, one.why) for topic, one in topics]
+    columns = ["topic", "about", "verdict", "sentence", "why"]
+    frame = pd.DataFrame(rows, columns=columns).astype("str").drop_duplicates()
+    return in_order_of(frame, "topic", frame["topic"]).reset_index(drop=True)
+
+
+def _sentences_on_verdicts(
+    decided: pd.DataFrame, main: pd.DataFrame, frames: Mapping[str, pd.DataFrame], unchecked: bool
+) -> Iterator[tuple[str, Sentence]]:
+    """Yield topics and sentences on the verdicts; ``unchecked`` means that there is no gold."""
     require_columns(decided, _DECIDED, "report.answer")
-    main = main_rows(decided)
-    unchecked = frames.get("agreement") is None and "agreement" not in missing
     others = decided.drop(main.index)
     of_placebo = others["condition"].eq("placebo")
     compared = frames.get("placebo"), frames.get("previous")
-    yield "summary", headline_sentences(main, unchecked)
-    if (overall := frames.get("overall")) is not None:
-        yield (
-            "summary",
-            overall_sentences(overall, frames.get("overall_corrected"), main, unchecked),
-        )
-    yield "summary", _sentences_if_present("labellers", frames)
-    yield "skill", row_sentences(main, unchecked, *compared)
-    yield "skill", _sentences_if_present("unanswered", frames)
-    yield "condition", row_sentences(others[~of_placebo], unchecked, *compared)
-    yield "placebo", row_sentences(others[of_placebo], unchecked)
-
-
-def _are_scores(rows: pd.DataFrame) -> bool:
-    return bool(len(rows)) and unit_of(rows.iloc[0]) == "score"
+    overall = frames.get("overall", pd.DataFrame())
+    parts = (
+        ("summary", headline_sentences(main, unchecked)),
+        ("summary", overall_sentences(overall, frames.get("overall_corrected"), main, unchecked)),
+        ("skill", row_sentences(main, unchecked, *compared)),
+        ("condition", row_sentences(others[~of_placebo], unchecked, *compared)),
+        ("placebo", row_sentences(others[of_placebo], unchecked)),
+    )
+    for topic, part in parts:
+        yield from ((topic, one) for one in part)
 
 
 def _limit_sentences(
-    main: pd.DataFrame, frames: Mapping[str, pd.DataFrame | None], missing: Mapping[str, str]
+    main: pd.DataFrame, frames: Mapping[str, pd.DataFrame], unchecked: bool
 ) -> Sentences:
     """Name what would settle the open verdicts, and what the study cannot show."""
     by = columns_of(main, "skill", "agent")
@@ -228,14 +234,14 @@ def _limit_sentences(
             f"with a standard deviation {unseen} may go unseen."
         )
     # in a factorial study, the document without the content serves as placebo
-    if frames.get("placebo") is None and frames.get("effects") is None:
+    if not {"placebo", "effects"} & frames.keys():
         yield Sentence(
             "Without a placebo, it is unknown whether another text of the same length would have "
             "the same effect."
         )
-    if _are_scores(main):
+    if unit_of(main.iloc[0]) == "score":
         yield Sentence("Scores are not corrected for the errors of the grader.")
-    elif frames.get("agreement") is None and "agreement" not in missing:
+    elif unchecked:
         yield Sentence("Without gold labels nothing here is corrected for the grader.")
     n = main["skill"].nunique()
     these = "this skill" if n == 1 else f"these {n} skills"

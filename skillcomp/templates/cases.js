@@ -1,5 +1,6 @@
 "use strict";
-// Hides the rows and articles that no chosen value of the filters fits. It reads texts only.
+// Hides the rows and articles that no chosen value of the filters fits, and keeps the reader's
+// notes. It reads texts only, and sends nothing.
 const form = document.forms[0], fields = form.elements;
 const names = ["condition", "grader", "verdict", "words"];
 const count = document.querySelector("output");
@@ -34,3 +35,38 @@ form.hidden = false;
 form.addEventListener("input", apply);
 form.addEventListener("submit", (event) => event.preventDefault());
 apply();
+
+// The notes on all pages of a skill, by case; a browser without storage keeps them until it leaves.
+const place = `notes ${location.pathname.replace(/(\.\d+)?\.html$/, "")}`;
+let notes = new Map();
+try {
+  notes = new Map(JSON.parse(localStorage.getItem(place)) || []);
+} catch { /* the notes begin empty */ }
+for (const article of document.querySelectorAll("article")) {
+  const heading = article.querySelector("h2"), name = heading.textContent;
+  const label = document.createElement("label"), box = document.createElement("textarea");
+  label.className = "note";
+  label.textContent = "Note";
+  box.rows = 2;
+  box.value = notes.get(name) || "";
+  box.addEventListener("input", () => {
+    notes.set(name, box.value);
+    try {
+      localStorage.setItem(place, JSON.stringify([...notes]));
+    } catch { /* the page still has them */ }
+  });
+  label.append(box);
+  heading.after(label);
+}
+// A spreadsheet would run a cell that begins with one of these signs.
+const cell = (text) => `"${/^[=+\-@\t\r]/.test(text) ? "'" : ""}${text.replaceAll('"', '""')}"`;
+document.querySelector("button").addEventListener("click", () => {
+  const skill = document.querySelector("h1 bdi").textContent;
+  const written = [...notes].filter(([, note]) => note.trim());
+  const rows = [["skill", "case", "note"], ...written.map((row) => [skill, ...row])];
+  const table = rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(["\ufeff", table], { type: "text/csv" }));
+  link.download = "notes.csv";
+  link.click();
+});
