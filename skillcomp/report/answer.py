@@ -54,7 +54,7 @@ from skillcomp.report.study_data import (
     with_failed_ends,
 )
 from skillcomp.report.study_sentences import findings
-from skillcomp.skillverdicts.decide_and_compare_cases import NEEDED
+from skillcomp.skillverdicts import NEEDED
 from skillcomp.stats.bounded import IntervalRule
 from skillcomp.stats.results import Fields
 
