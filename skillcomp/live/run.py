@@ -507,8 +507,11 @@ def grade(
                 f"attempt '{row['attempt_id']}': names that begin with '{PREFIX}' are reserved."
             )
     slugs = {row["skill"] for row in rows}
-    require_unedited(store, [suite for suite in suites if suite.skill in slugs])
     answers = gold_answers(suites, gold)
+    gold_cases = {answer.case_id for answer in answers}
+    require_unedited(
+        store, (s for s in suites if s.skill in slugs or gold_cases & cases_by_id([s]).keys())
+    )
     if min_gold_agreement is not None:
         what = "min_gold_agreement is"
         if not 0 < min_gold_agreement <= 1:
@@ -518,8 +521,6 @@ def grade(
                 f"{what} {min_gold_agreement:g}, but there are no gold answers: add '{KEY}' to "
                 "cases of a suite, or give gold= a file."
             )
-    gold_cases = {answer.case_id for answer in answers}
-    require_unedited(store, (s for s in suites if gold_cases & cases_by_id([s]).keys()))
     warn_of_shared_family(graders, [row["agent_family"] for row in rows])
     with store.writer():
         cases, skills, items = cases_by_id(suites), store.skills, []
