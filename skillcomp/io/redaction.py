@@ -27,9 +27,9 @@ import orjson
 
 _Span = tuple[int, int, str]  # Start, end and label of a place with secrets.
 # These parts of a name need not be whole words, as in APIKEY and PGPASSWORD.
-_PARTS = r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH$"
+_PARTS = r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTHORIZATION|AUTH$"
 # These are whole words of a name, since COMPASS, PATTERN and BYPASS are names of no secrets.
-_WORDS = r"(?<![A-Z])(?:PASS|PWD|PAT|DSN|WEBHOOK|COOKIE|SESSION|AUTHORIZATION)S?(?![A-Z])"
+_WORDS = r"(?<![A-Z])(?:PASS|PWD|PAT|DSN|WEBHOOK|COOKIE|SESSION)S?(?![A-Z])"
 _SECRET_NAME = re.compile(f"{_PARTS}|{_WORDS}", re.IGNORECASE)
 # Variables of shells, desktops and terminals that have one of these words but hold no secret.
 _ORDINARY_NAME = re.compile(
