@@ -228,9 +228,8 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
         if file is None and any(path.glob("**/graders/*.md")):
             raise SuiteError(f"{path}: {PLUGIN_EVAL}")
         path = file or path / FILE
-    form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(path.suffix, "JSON")
-    what, root = f"suite ({form})", path.parent
-    return path, read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=SuiteError)
+    data = read_bytes(path, root=path.parent, max_bytes=MAX_BYTES, what="suite", error=SuiteError)
+    return path, data
 
 
 def holds_suite(folder: Path) -> bool:
