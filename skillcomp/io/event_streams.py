@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from skillcomp.io.files import (
     BEYOND,
@@ -185,8 +185,8 @@ def kind_of(command: Sequence[str]) -> Kind | None:
     formats = [now for before, now in pairwise(command) if before == "--output-format"]
     formats += [arg.partition("=")[2] for arg in command if arg.startswith("--output-format=")]
     if formats:
-        kind = {"stream-json": "claude", "json": "claude", "text": "text"}.get(formats[-1])
-        return cast("Kind | None", kind)
+        kinds: dict[str, Kind] = {"stream-json": "claude", "json": "claude", "text": "text"}
+        return kinds.get(formats[-1])
     return "codex" if "exec" in command and "--json" in command else None
 
 

@@ -193,7 +193,10 @@ def locked(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=PATIENCE)
     except Timeout as cause:
         who = active_writer(folder) or "another process that has not said who it is"
-        raise StoreError(f"{folder} is being written by {who}; {_WAIT}") from cause
+        raise StoreError(
+            f"{folder} is being written by {who}; one writer at a time. Wait for it or stop it; "
+            "reading works meanwhile."
+        ) from cause
     except OSError as cause:
         raise StoreError(f"{folder}: cannot be written ({cause.strerror or cause}).") from cause
     place = folder / WHO
@@ -205,9 +208,6 @@ def locked(folder: Path) -> Iterator[None]:
     finally:
         place.unlink(missing_ok=True)
         lock.release()
-
-
-_WAIT = "one writer at a time. Wait for it or stop it; reading works meanwhile."
 
 
 def time_now() -> str:

@@ -164,7 +164,8 @@ def read_suite(
 
     A trigger suite's further columns are ``sandbox`` (read-only, workspace-write), ``timeout_s``,
     ``max_commands``, ``max_input_tokens``, ``max_output_tokens``, ``max_total_tokens``,
-    ``output_schema`` (a JSON Schema in the folder of the table or of the repository), ``judge``,
+    ``output_schema`` (a JSON Schema without ``patternProperties``, in the folder of the table or of
+    the repository), ``judge``,
     ``require_files`` (separated by ``;``), ``must_include``, ``must_not_include`` and
     ``required_steps`` (patterns separated by ``|``; the steps are commands in this order),
     ``fixture`` (a folder next to the table with files for the agent), ``kind`` and ``right_skills``
@@ -228,9 +229,8 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
         if file is None and any(path.glob("**/graders/*.md")):
             raise SuiteError(f"{path}: {PLUGIN_EVAL}")
         path = file or path / FILE
-    form = {".csv": "CSV", ".yaml": "YAML", ".yml": "YAML"}.get(path.suffix, "JSON")
-    what, root = f"suite ({form})", path.parent
-    return path, read_bytes(path, root=root, max_bytes=MAX_BYTES, what=what, error=SuiteError)
+    data = read_bytes(path, root=path.parent, max_bytes=MAX_BYTES, what="suite", error=SuiteError)
+    return path, data
 
 
 def holds_suite(folder: Path) -> bool:

@@ -28,7 +28,6 @@ from skillcomp.readers.reader import Problems, Reader, passes, rows_of_attempt
 FILE = "result.json"
 _MISSING = "the verdict is missing, not a fail"
 _FIRST = 20  # maximum number of files below a folder that are tried to recognise the format
-_TIMEOUT = "timeout"
 _ERRORS = "trials with an error"
 _Cell = tuple[str | None, ...]  # job, task, agent and model of a trial
 _CENT = 0.005  # largest allowed difference between the two recorded costs of a trial, in dollars
@@ -103,7 +102,7 @@ def _cell_of(file: Path, content: JsonObject) -> _Cell:
 
 def _is_of_agent(kind: str) -> bool:
     """Return whether an error is a time limit of the agent."""
-    return _TIMEOUT in kind.lower() and "agent" in kind.lower()
+    return "timeout" in kind.lower() and "agent" in kind.lower()
 
 
 def _kind_of_error(content: JsonObject) -> str | None:

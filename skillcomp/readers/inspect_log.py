@@ -32,16 +32,23 @@ _OWN_FACTS = (
     *("skill", "condition", "loaded_skill", "dimension", "transfer", "criticality", "contrast_of"),
     *("prompt_kind", "right_skills"),
 )
-# maps each field of a verdict to a column of the table, for logs of skillcomp's own tasks
-_SAME_NAMES = (
-    *("check_kind", "check_weight", "goal", "passed", "score", "rationale", "evidence_quote"),
+# fields of a verdict of skillcomp's own tasks, and those with another name in the table
+_OF_VERDICT = (
+    *(
+        "check_id",
+        "status",
+        "check_kind",
+        "check_weight",
+        "goal",
+        "passed",
+        "score",
+        "rationale",
+        "evidence_quote",
+    ),
     *("borderline", "graded_at", "grader_kind", "grader_model", "grader_family"),
     *("grader_version", "grader"),
 )
-_OF_VERDICT = {name: name for name in _SAME_NAMES} | {
-    "check_id": "check",
-    "status": "verdict_status",
-}
+_RENAMED = {"check_id": "check", "status": "verdict_status"}
 
 
 class InspectReader(Reader):
@@ -200,7 +207,7 @@ def _own_verdicts(own: JsonObject, is_whole: bool) -> list[JsonObject]:
     verdicts = own.get("verdicts") if about.get("status") == "ok" else None
     rows = list_of_objects(verdicts)
     return rows_of_attempt(
-        about, [{column: row.get(name) for name, column in _OF_VERDICT.items()} for row in rows]
+        about, [{_RENAMED.get(name, name): row.get(name) for name in _OF_VERDICT} for row in rows]
     )
 
 
