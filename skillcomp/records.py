@@ -136,7 +136,7 @@ JUDGES = ("contains", "pytest", "llm-rubric")
 CheckKind = Literal["positive", "negative"]
 Goal = Literal["outcome", "process", "style", "efficiency"]
 PromptKind = Literal["explicit", "implicit", "negative", "control"]
-SuiteKind = Literal["comprehension", "tasks", "skill-creator", "trigger-set"]
+SuiteKind = Literal["comprehension", "tasks", "skill-creator", "trigger-set", "plugin-eval"]
 LabellerKind = Literal["person", "model", "program"]
 AttemptStatus = Literal["ok", "error", "refused", "truncated", "paused", "timeout"]
 VerdictStatus = Literal["ok", "malformed", "error", "refused"]
@@ -235,8 +235,9 @@ class TaskJudge(Record):
 class Check(Record):
     """One yes/no requirement of an answer (in a comprehension suite: a behaviour).
 
-    For a check of a task, ``judge`` states how it is judged. It is None if a grader judges by the
-    description.
+    For a check of a task, ``judge`` states how it is judged. ``rule``
+    is the rule by which ``claude plugin eval`` decided a check in an old store; no grader decides
+    such a check again. Both are None if a grader judges by the description.
     """
 
     check_id: str
@@ -244,6 +245,7 @@ class Check(Record):
     goal: Goal = "outcome"
     description: str = ""
     judge: TaskJudge | None = None
+    rule: dict[str, Any] | None = None
 
 
 class Case(Record):
@@ -296,9 +298,9 @@ class Suite(Record):
         every ``case_id``.
     skill : str
         Slug of the skill under test (``skill_name`` in the file; ``skill_id`` for tasks).
-    kind : {"comprehension", "tasks", "skill-creator", "trigger-set"}
-        Format of the file: comprehension JSON (or prompts.csv), task_suite.yaml, or skill-creator's
-        evals.json or trigger set.
+    kind : {"comprehension", "tasks", "skill-creator", "trigger-set", "plugin-eval"}
+        Format of the file: comprehension JSON (or prompts.csv), task_suite.yaml, skill-creator's
+        evals.json or trigger set, or (in old stores) the cases of ``claude plugin eval``.
     cases : tuple of Case
         In file order.
     sha256 : str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -10,11 +11,14 @@ from typer.testing import CliRunner
 
 import skillcomp as sc
 from skillcomp.cli import app
-from skillcomp.errors import SuiteError
+from skillcomp.errors import GraderError, SuiteError
+from skillcomp.live.graders.comprehension import ComprehensionGrader
 from skillcomp.live.plan import input_files
 from skillcomp.live.trigger_runs import TriggerSettings, prepare_run
+from skillcomp.records import Attempt, Skill
 
 SKILL = "---\nname: tea\ndescription: Brews tea.\n---\n# Tea\nBoil.\n"
+ATTEMPT = {"attempt_id": "a", "skill": "tea", "case_id": "c", "condition": "skill"}
 EVAL = {
     "id": 1,
     "prompt": "Brew the leaves in leaves.csv",
@@ -48,7 +52,7 @@ def test_each_expectation_is_a_check_and_the_files_are_installed(tmp_path):
     (case,) = suite.cases
     assert (suite.slug, suite.skill, suite.problems) == ("tea", "tea", ())
     assert [check.description for check in case.checks] == EVAL["expectations"]
-    assert case.case_id == "tea/1" and all(check.judge is None for check in case.checks)
+    assert case.case_id == "tea/1" and all(check.rule is None for check in case.checks)
     store = sc.RunStore(tmp_path / "store")
     store.add_skill(folder)
     recorded = store.add_suite(folder / "evals" / "evals.json")
@@ -125,6 +129,27 @@ def test_cases_of_claude_plugin_eval_are_refused_with_the_way_to_their_results(t
     put(tmp_path, "plugin/evals/brew/graders/hot.md", "---\ntype: regex\npattern: hot\n---\n")
     with pytest.raises(SuiteError, match=r"claude plugin eval.*sc\.read_results"):
         sc.read_suite(tmp_path / place)
+
+
+def test_an_old_store_with_cases_of_claude_plugin_eval_is_read_and_not_graded(tmp_path):
+    files = {
+        "prompt.md": "---\ntimeout_seconds: 60\n---\nBrew tea.\n",
+        "graders/hot.md": "---\ntype: regex\npattern: hot\n---\n",
+        "case.yaml": "graders:\n- {name: kind, type: llm, criteria: Is kind}\n",
+    }
+    bundle = {"claude_plugin_eval": {"tea/brew": files}, "plugin": "tea", "skills": ["tea"]}
+    suite = sc.read_suite(put(tmp_path, "tea.json", bundle))
+    (case,) = suite.cases
+    assert (suite.skill, suite.kind, case.case_id) == ("tea", "plugin-eval", "tea/brew")
+    assert case.prompt == "Brew tea."
+    assert [check.check_id for check in case.checks] == ["kind", "hot"]
+    attempt = Attempt(**ATTEMPT | {"case_id": case.case_id}, answer="hot")
+    with pytest.raises(GraderError, match="that program runs and grades its cases"):
+        asyncio.run(
+            ComprehensionGrader(sc.CliAgent(["true"])).grade(attempt, case, Skill(slug="tea"))
+        )
+    old = {"check_id": "hot", "rule": {"type": "regex", "settings": {"pattern": "hot"}}}
+    assert sc.records.Check.model_validate(old).rule["settings"] == {"pattern": "hot"}
 
 
 # -- skillcomp check

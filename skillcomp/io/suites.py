@@ -14,7 +14,9 @@ from os.path import isdir
 from pathlib import Path
 from typing import Any, get_args
 
+import frontmatter
 import orjson
+import yaml
 
 from skillcomp.errors import SuiteError, literal, problem_list, suggest
 from skillcomp.io.files import (
@@ -59,6 +61,7 @@ PLUGIN_EVAL = (
     "sc.read_results. A suite of skillcomp is an evals.json, a prompts.csv or a task_suite.yaml."
 )
 _PLUGIN_FILES = ("prompt.md", "case.yaml")
+_PLUGIN_KEY = "claude_plugin_eval"  # JSON with this key holds the cases in an old store
 MAX_BYTES = 1 << 24  # 16 MiB, enough for thousands of cases
 
 # the words that the comprehension report allows, by field
@@ -200,7 +203,9 @@ def read_suite(
         else:
             problems: list[str] = []
             content = _load_json(text, file, problems)
-            if (is_set := is_trigger_set(content)) or is_evals(content):
+            if isinstance(content, dict) and _PLUGIN_KEY in content:
+                suite = _recorded_plugin_cases(content, slug or file.stem, skill)
+            elif (is_set := is_trigger_set(content)) or is_evals(content):
                 suite = read_listed(content, file, slug, skill, is_set=is_set)
             elif isinstance(content, dict):
                 suite = _Reader(slug or file.stem, skill).suite(content, file)
@@ -236,6 +241,27 @@ def suite_source(path: Path) -> tuple[Path, bytes]:
 def holds_suite(folder: Path) -> bool:
     """Return whether `read_suite` finds a suite in a folder."""
     return any((folder / name).is_file() for name in _IN_FOLDER)
+
+
+def _recorded_plugin_cases(content: JsonObject, slug: str, skill: str | None) -> Suite:
+    """Return the cases of ``claude plugin eval`` that an old store holds.
+
+    The prompts and the names of the checks are read, so that recorded verdicts find their cases.
+    """
+    cases = []
+    for name, files in content[_PLUGIN_KEY].items():
+        case = yaml.safe_load(files.get("case.yaml", "")) or {}
+        prompt = frontmatter.loads(files.get("prompt.md", ""))
+        named = {**case, **prompt.metadata}
+        listed = [str(grader.get("name")) for grader in case.get("graders") or []]
+        stems = [Path(file).stem for file in files if file.startswith("graders/")]
+        rule = {"type": "claude plugin eval"}
+        checks = [Check(check_id=each, rule=rule) for each in dict.fromkeys([*listed, *stems])]
+        text = prompt.content or str(case.get("prompt", ""))
+        ident = named.get("name") or name.rpartition("/")[2]
+        cases.append(Case(case_id=f"{slug}/{ident}", prompt=text.strip(), checks=tuple(checks)))
+    skill = skill or str(content.get("plugin") or slug)
+    return Suite(slug=slug, skill=skill, kind="plugin-eval", cases=tuple(cases))
 
 
 def _load_json(text: str, file: Path, problems: list[str]) -> Any:

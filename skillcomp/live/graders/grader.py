@@ -703,8 +703,14 @@ def answer_of(attempt: Attempt, case: Case, skill: Skill | None = None) -> str:
     Raises
     ------
     GraderError
-        If the status is not ``ok``, or if the case or the skill is not that of the attempt.
+        If the status is not ``ok``, if the case or the skill is not that of the attempt, or if the
+        case is one of ``claude plugin eval`` in an old store.
     """
+    if any(check.rule is not None for check in case.checks):
+        raise GraderError(
+            f"Case '{case.case_id}' is one of claude plugin eval, recorded by an earlier version; "
+            "that program runs and grades its cases. Read its results with sc.read_results."
+        )
     if attempt.status != "ok" or attempt.answer is None:
         raise GraderError(
             f"Attempt '{attempt.attempt_id}' has status '{attempt.status}' and nothing to judge; "
