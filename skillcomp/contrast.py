@@ -29,6 +29,7 @@ from skillcomp.frames.estimates import (
     Ints,
     clusters_of,
     group_codes,
+    grouped,
     is_among,
     listed,
     n_distinct,
@@ -671,6 +672,9 @@ _NUMBERS = (
     *("row", "retried", "first", "zeros"),
 )
 # In a table their names begin with an underscore, because a column of `by` may be called level.
+_MEANS = ("_level", "_mixed", "_squares", "_low", "_high", "_retried", "_first")
+_SUMS = ("_n", "_size")
+_LEAST = ("_fewest", "_n_checks")
 
 
 @dataclass(frozen=True)
@@ -779,6 +783,7 @@ class Units:
         value: str = "passed",
         bounds: Bounds = None,
         average: Sequence[str] = (),
+        nested: Sequence[str] = (),
         facts: Sequence[str] = (),
     ) -> Units:
         """Arrange a case table as units and arms.
@@ -800,6 +805,9 @@ class Units:
             for the share of attempts with an event, also ``_fewest`` (attempts) and ``_mixed``.
         bounds : tuple of float, optional
             Lowest and highest possible score.
+        nested : sequence of str
+            Columns that are averaged within the arm, such as the agents of a family. An arm has a
+            value only if each combination of their values that the arm's level has, has one.
         facts : sequence of str
             Columns with one value in each unit that become facts of the units.
         """
@@ -810,7 +818,9 @@ class Units:
         table["_row"] = table.index.where(is_row)
         table["_squares"] = table["_squares"].fillna(table["_level"])
         names = [name for name in table if str(name).startswith(f"_{value} ")]
-        runs = table[names].to_numpy(float)
+        runs = table[[] if nested else names].to_numpy(float)
+        if nested:
+            table = _averaged_within_arms(table, by, arm, nested)
         group, first_of_group = group_codes(table, by)
         place_of_row, first_of_unit = group_codes(table, [*by, *average, *unit])
         of_arm, first_of_arm = group_codes(table, arm)
@@ -1041,6 +1051,24 @@ def contrasts_of_rates(units: Units) -> list[Contrast]:
     ]
 
 
+def _averaged_within_arms(
+    table: pd.DataFrame, by: Sequence[str], arm: Sequence[str], nested: Sequence[str]
+) -> pd.DataFrame:
+    """Average the rows of each unit and arm over columns that are nested in the arm's level.
+
+    The level is NaN if one of the nested values (such as an agent of a family) has no level.
+    """
+    table = table.assign(_member=group_codes(table, nested)[0], _answered=table["_level"].notna())
+    levels = [name for name in arm if name != "condition"]
+    table["_n_members"] = grouped(table, [*by, *levels])["_member"].transform("nunique")
+    keys = listed([*by, *CASE, *arm])
+    how = dict.fromkeys(table.columns.difference([*keys, *nested], sort=False), "first")
+    how |= dict.fromkeys(_MEANS, "mean") | dict.fromkeys(_LEAST, "min")
+    how |= dict.fromkeys([*_SUMS, "_answered"], "sum")
+    means: pd.DataFrame = grouped(table, keys).agg(how).reset_index()
+    return means.assign(_level=means["_level"].where(means["_answered"].eq(means["_n_members"])))
+
+
 def _rows_of(arrays: Mapping[str, NDArray[Any]], rows: Any) -> Fields:
     return {name: values[rows] for name, values in arrays.items()}
 
@@ -1093,9 +1121,7 @@ class _Part(_Rows):
         note = average_note(case, facts["combination"], self.average)
         for name, values in numbers.items():
             rows = pd.DataFrame(values).groupby(case)
-            numbers[name] = (
-                rows.min() if name in ("fewest", "n_checks") else rows.mean()
-            ).to_numpy()
+            numbers[name] = (rows.min() if f"_{name}" in _LEAST else rows.mean()).to_numpy()
         return _Cases(_rows_of(facts, first), numbers, self.weights, note)
 
     def missing(self, sides: Sequence[str]) -> tuple[list[int], list[float], str]:

@@ -1342,7 +1342,16 @@ def contrast(
     keys = [*names, between, *averaged]
     of_value: Fields = {"value": value, "bounds": bounds}
     table = case_table(checked, by=keys, weight=weight, **of_value)
-    units = Units.of(table, names, arm=[between, "condition"], average=averaged, **of_value)
+    nested = [n for n in averaged if grouped(table, [n])[between].nunique().max() == 1]
+    units = Units.of(
+        table,
+        names,
+        arm=[between, "condition"],
+        average=[name for name in averaged if name not in nested],
+        nested=nested,
+        **of_value,
+    )
+    means = f"averaged over {', '.join(nested)} within each {between} and case" if nested else ""
     levels = sorted(checked[between].unique().tolist(), key=lambda x: (isinstance(x, str), x))
     contrasts = []
     for group, about in enumerate(units.groups):
@@ -1360,7 +1369,7 @@ def contrast(
                     weights=weights,
                     sides=(str(level), str(other)),
                     nothing=_why_nothing(units, group, weights, between),
-                    note=note,
+                    note=join_notes(means, note),
                 )
             )
     measure = f"{'delta' if base is None else 'difference'}_{value}"
@@ -1412,12 +1421,6 @@ def _checked_outcomes(
             f"same cases. Use by=['{between}'] in sc.deltas.paired; sc.transfer.gap compares near "
             "and far cases."
         )
-    for name in averaged:
-        if len(levels) and grouped(checked, [name])[between].nunique().max() < 2:
-            raise FrameError(
-                f"{_CONTRAST}: average='{name}': no {name} has two values of '{between}', so they "
-                f"cannot be compared for the same {name}. Use between='{name}', or no average=."
-            )
     return checked
 
 

@@ -172,11 +172,24 @@ def test_other_columns_are_not_pooled_and_different_checks_are_refused() -> None
         sc.deltas.contrast(checks, between="agent")
 
 
-def test_agents_of_one_family_each_are_not_averaged_within_the_families() -> None:
-    frame = study(TWO)
-    frame["family"] = frame["agent"].map({"ada": "a", "bo": "b"})
-    with pytest.raises(FrameError, match="no agent has two values of 'family'"):
-        sc.deltas.contrast(frame, between=["family"], average="agent")
+def test_averaged_agents_may_be_nested_in_the_compared_families() -> None:
+    cy = {("cy", "baseline"): [0, 1] * 4, ("cy", "skill"): [2] * 8}
+    frame = study({**TWO, **cy})
+    frame["family"] = frame["agent"].map({"ada": "a", "bo": "b", "cy": "a"})
+    row = sc.deltas.contrast(frame, between=["family"], average="agent").iloc[0]
+    alone = sc.deltas.paired(frame, by="agent").set_index("agent")["estimate"]
+    expected = alone["bo"] - (alone["ada"] + alone["cy"]) / 2
+    assert row["estimate"] == pytest.approx(expected) and row["n"] == 8
+    assert row[["n_attempts", "n_attempts_reference"]].to_list() == [32, 64]
+    assert "averaged over agent within each family and case" in row["note"]
+    # a case that one agent of a family did not answer is dropped
+    lost = frame["agent"].eq("cy") & frame["condition"].eq("skill") & frame["case_id"].eq("s/1")
+    fewer = sc.deltas.contrast(frame[~lost], between="family", average="agent").iloc[0]
+    other = sc.deltas.contrast(
+        frame[frame["case_id"].ne("s/1")], between="family", average="agent"
+    ).iloc[0]
+    assert fewer["estimate"] == pytest.approx(other["estimate"])
+    assert fewer[["n", "n_dropped"]].to_list() == [7, 1]
 
 
 def test_a_list_of_one_column_is_one_column_and_only_pairs_with_a_p_value_are_adjusted() -> None:

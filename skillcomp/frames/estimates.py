@@ -43,7 +43,7 @@ RESERVED = frozenset(
         *("size", "absent", "alone", "n_shares", "case", "gold", "n_gold", "settled_by"),
         *("_level", "_mixed", "_fewest", "_n_checks", "_n", "_size", "_low", "_high", "_absent"),
         *("is_scored", "retried", "first", "_retried", "_first"),
-        *("_row", "_weight", "_order"),
+        *("_row", "_member", "_n_members", "_answered", "_weight", "_order"),
     ]
 )
 GRADER = ("grader", "grader_version", "round")
