@@ -51,15 +51,10 @@ _LACKING = {
     "cost": "The study records no dollars, seconds or tokens; name their columns by cost_usd=, "
     "seconds=, input_tokens= and output_tokens= of sc.from_frame.",
 }
-# columns of the rows that can be opened
-_DELTAS = [
-    *("skill", "agent", "condition", "reference_rate", "rate"),
+# columns of deltas and prices
+_SHOWN = [
+    *("skill", "agent", "condition", "reference", "measure", "reference_rate", "rate"),
     *("estimate", "ci_low", "ci_high", "ci_level", "unit", "n", "verdict", "method", "note"),
-]
-# columns of the intervals of prices
-_PRICES = [
-    *("agent", "condition", "reference", "measure", "estimate", "ci_low", "ci_high"),
-    *("ci_level", "n", "method", "note"),
 ]
 _RATES = {"rate": "condition", "reference_rate": "reference"}
 
@@ -249,7 +244,7 @@ class StudyExplorer(ui.Explorer):
             return Markup("").join(_html_section(str(topic), texts) for topic, texts in parts)
         prices, columns = Markup(""), None
         if tab == "cost":
-            prices, columns = Markup(price_table(rows)), columns_of(rows, *_PRICES)
+            prices, columns = Markup(price_table(rows)), columns_of(rows, *_SHOWN)
         return prices + Markup(table(rows, columns=columns).html(most=_MOST_ROWS))
 
     # The tab `cases`
@@ -319,7 +314,7 @@ class StudyExplorer(ui.Explorer):
 
 
 def _delta_table(rows: pd.DataFrame) -> Table:
-    return table(rows[columns_of(rows, *_DELTAS)])
+    return table(rows[columns_of(rows, *_SHOWN)])
 
 
 def _html_section(topic: str, texts: pd.Series) -> Markup:

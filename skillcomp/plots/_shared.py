@@ -434,7 +434,7 @@ def dashed_mark() -> Line2D:
 def limit_line(ax: Axes, at: float, what: str, *, upright: bool) -> Entry:
     """Draw a dashed line; return its legend entry, such as "limit (5 %)"."""
     reference(ax, at, upright=upright, dashed=True)
-    return f"{what} ({number_text(at, percent=True)} %)", dashed_mark()
+    return f"{what} ({number_text(at, percent=True, digits=3)} %)", dashed_mark()
 
 
 def legend(ax: Axes, entries: Sequence[Entry]) -> None:
