@@ -1266,7 +1266,9 @@ def contrast(
     bounds : tuple of float, optional
         As in :func:`skillcomp.deltas.paired`: lowest and highest possible score.
     cluster, average, weight, interval
-        As in :func:`skillcomp.deltas.paired`.
+        As in :func:`skillcomp.deltas.paired`. An averaged column may be nested in ``between``, such
+        as ``average="agent"`` with ``between="agent_family"``: the agents of each family are
+        averaged within the case; a case that lacks the outcome of one of them is dropped.
     ci_level : float, default 0.95
         Level of the interval.
 
