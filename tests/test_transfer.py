@@ -245,7 +245,7 @@ def test_hedging_is_held_against_being_right() -> None:
     right = sc.transfer.hedging(frame.assign(passed=True), attempts)
     assert right["estimate"].isna().all()
     assert right["note"].eq("no skill has both right and wrong answers").all()
-    with pytest.raises(FrameError, match="belong to attempts that are not in the attempts frame"):
+    with pytest.raises(FrameError, match="of the outcomes is not in the attempts frame"):
         sc.transfer.hedging(frame, attempts.iloc[1:])
 
 

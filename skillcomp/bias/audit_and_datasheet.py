@@ -203,7 +203,7 @@ def audit(
     Wataoka et al. 2024, arXiv:2410.21819; Spiliopoulou et al. 2025, arXiv:2508.06709; Dubois et
     al. 2024, arXiv:2404.04475; Zheng et al. 2023, arXiv:2306.05685.
     """
-    names, what = [name for name in listed(by) if name != "perturbation"], "bias.audit"
+    names, what = listed(by, "perturbation"), "bias.audit"
     pairwise = empty("pairwise") if pairwise is None else pairwise
     if taken := sorted({"bias", "condition", "stratum", "per"} & set(names)):
         raise FrameError(
@@ -678,7 +678,7 @@ def _results(
 def _with_forms(judged: pd.DataFrame, attempts: pd.DataFrame) -> pd.DataFrame:
     """Return the attempts by id, with the kind of a copy, or ``original``, in ``_form``."""
     ids = judged[["first", "second"]].melt(value_name="attempt_id")
-    known = known_attempts(ids, attempts, _WHAT, rows="answers").set_index("attempt_id", drop=False)
+    known = known_attempts(ids, attempts, _WHAT, "answers").set_index("attempt_id", drop=False)
     agent = known["agent"].where(known["agent"].isin(get_args(Perturbation)))
     return known.assign(_form=agent.fillna(known["perturbation"]).fillna(ORIGINAL))
 

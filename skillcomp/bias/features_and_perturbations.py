@@ -32,6 +32,7 @@ from skillcomp.frames.estimates import (
     grouped,
     groups,
     listed,
+    require_rows,
     row,
 )
 from skillcomp.frames.table_reader import FrameWarning
@@ -217,12 +218,7 @@ def known_attempts(
 ) -> pd.DataFrame:
     """Check the attempts; raise FrameError if a row of ``frame`` belongs to none of them."""
     checked = check(attempts, "attempts")
-    unknown = frame.loc[~frame["attempt_id"].isin(checked["attempt_id"]), "attempt_id"]
-    if len(unknown):
-        raise FrameError(
-            f"{what}: {len(unknown)} {rows} belong to attempts that are not in the attempts "
-            f"frame; the first is '{unknown.iloc[0]}'. Read both with the same perturbation=."
-        )
+    require_rows(frame, checked, ["attempt_id"], what, "attempts", rows)
     return checked
 
 
@@ -1007,7 +1003,7 @@ def perturbed(
     none to FAIL. The p-value is then .03 if the fails of a case have a correlation of .1, .12 if
     they have one of .5, and .0002 by the test alone.
     """
-    names = [name for name in listed(by) if name != "perturbation"]
+    names = listed(by, "perturbation")
     what = "bias.perturbed"
     graded = graded_items(
         verdicts,

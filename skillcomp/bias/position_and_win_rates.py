@@ -520,7 +520,7 @@ def _with_sides(
 ) -> pd.DataFrame:
     """Add the names of the side and its opponent, and the result of the side."""
     ids = judged[["first", "second"]].melt(value_name="attempt_id")
-    every = known_attempts(ids, attempts, _WIN_RATES, rows="answers")
+    every = known_attempts(ids, attempts, _WIN_RATES, "answers")
     if sides not in every.columns or every[sides].isna().all():
         filled = [c for c in ("agent", "condition") if every[c].nunique() > 1 and c != sides]
         hint = (

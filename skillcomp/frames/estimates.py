@@ -176,19 +176,24 @@ def is_among(rows: pd.DataFrame, others: pd.DataFrame, keys: Iterable[str]) -> N
 
 
 def require_rows(
-    verdicts: pd.DataFrame, frame: pd.DataFrame, keys: Sequence[str], what: str, name: str
+    verdicts: pd.DataFrame,
+    frame: pd.DataFrame,
+    keys: Sequence[str],
+    what: str,
+    name: str,
+    rows: str = "verdicts",
 ) -> None:
     """Raise FrameError if an attempt or case of the verdicts has no row in ``frame``.
 
-    ``name`` is the kind of the frame in the message. The last of the ``keys`` names the attempt or
-    the case.
+    In the message, ``name`` is the kind of the frame, and ``rows`` are the verdicts. The last of
+    the ``keys`` names the attempt or the case.
     """
     key = keys[-1]
     missing = verdicts.loc[~is_among(verdicts, frame, keys), key]
     if len(missing):
         noun, first = key.removesuffix("_id"), missing.iloc[0]
         raise FrameError(
-            f"{what}: {noun} '{first}' of the verdicts is not in the {name} frame. Take both from "
+            f"{what}: {noun} '{first}' of the {rows} is not in the {name} frame. Take both from "
             "one study, with the same perturbation=." + suggest(first, frame[key])
         )
 

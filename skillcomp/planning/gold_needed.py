@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from skillcomp.contrast import Value, lost_attempts
-from skillcomp.correction.estimators import key_of, tables
+from skillcomp.correction.estimators import tables
 from skillcomp.errors import StudyError, require_known
 from skillcomp.frames.contracts import CASE
 from skillcomp.frames.estimates import (
@@ -24,6 +24,7 @@ from skillcomp.frames.estimates import (
     listed,
     require_reference,
     row,
+    rows_of_group,
 )
 from skillcomp.planning.assumed_components import effects, level, whole
 from skillcomp.reliability.grader_agreement_and_consistency import agreement
@@ -445,10 +446,6 @@ def case_differences(
     passes only if every check has a verdict and passed.
     """
     joined = tables(verdicts, gold, by=names, value=value, cases=cases, what="planning.gold_needed")
-    checks = {
-        key: part.groupby(CASE)["check_id"].nunique().mean()
-        for key, part in joined.by_group(joined.items).items()
-    }
     for values, part in groups(joined.cases, names):
         columns = {"gold": "gold", "verdict": "grader", "seen": "on_gold"}
         table = part.set_index([*CASE, "condition"])[list(columns)].rename(columns=columns)
@@ -457,6 +454,8 @@ def case_differences(
         if not conditions:
             continue
         base = table.xs(reference, level="condition")
+        items = rows_of_group(joined.items, values)
+        n_checks = items.groupby(CASE)["check_id"].nunique().mean()
         for condition in conditions:
             if condition == reference:
                 continue
@@ -466,4 +465,4 @@ def case_differences(
             sides = [part[part["condition"].eq(name)] for name in (condition, reference)]
             lost = lost_attempts(sides, (condition, reference))
             notes = join_notes(lost, joined.strays)
-            yield _LabelledCases(about, difference, checks[key_of(values, names)], notes)
+            yield _LabelledCases(about, difference, n_checks, notes)

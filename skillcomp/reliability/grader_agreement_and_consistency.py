@@ -569,7 +569,7 @@ def default_grader(
         )
     except SkillcompError:  # the labels are unusable; an analysis of them gives the reason
         return names[0]
-    rows = rows[rows["measure"].eq("raw_agreement")].dropna(subset="estimate")
+    rows = rows.dropna(subset="estimate")
     best = rows[rows["estimate"].eq(rows["estimate"].max())]
     return str(best["grader"].min()) if len(best) else names[0]
 
