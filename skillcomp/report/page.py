@@ -164,8 +164,9 @@ def build(
     study, out = opened(study), Path(out)
     name = _name_of(study)
     paths = list(notebooks or [])
+    lacking: list[str] = []
     if notebooks is None and isinstance(study, RunStore):
-        paths = [path for path in find_notebooks() if path.stem[:2] not in _GUIDES]
+        paths, lacking = _chapters_about(study)
     defaults = _defaults_by_notebook(paths, may_skip=notebooks is None)
     named = sorted({n for own in defaults.values() for n in own} - _OWN_PARAMETERS)
     for n in parameters or ():
@@ -207,7 +208,7 @@ def build(
             result, problem = Answer(findings(None), {}, {}, "", {}), str(error)
         if result.screens and "decided" not in result.frames and own:
             used = {n for kind in STUDY_KINDS if kind.name in result.kinds for n in kind.chapters}
-            defaults = {p: d for p, d in defaults.items() if p.stem[:2] in used}
+            defaults, lacking = {p: d for p, d in defaults.items() if p.stem[:2] in used}, []
         if values["GRADER"] is None:
             values["GRADER"] = _recorded_name(result, study)
         # a notebook runs in its own folder, where a relative path would lead elsewhere
@@ -220,7 +221,9 @@ def build(
             todo.put((path, {n: v for n, v in values.items() if n in names and v is not None}))
         parts = _cases_and_figures(study, out, result, reference, how["round"], checks)
     chapters = [chapter_of(books[p][0], p, out, books[p][1]) for p in defaults]
-    page = _write_page(study, name, out, result, **parts, chapters=chapters, problem=problem)
+    page = _write_page(
+        study, name, out, result, **parts, chapters=chapters, problem=problem, lacking=lacking
+    )
     failed = [chapter.stopped for chapter in chapters if chapter.stopped]
     if failed:
         raise StudyError(
@@ -294,12 +297,13 @@ def _write_page(
     fingerprint: str,
     chapters: Sequence[Chapter] = (),
     problem: str = "",
+    lacking: Sequence[str] = (),
 ) -> Path:
     probe = _probe_box(study, out)
     drawn = [*figures, *probe["figures"], *(f for chapter in chapters for f in chapter.figures)]
     names = {name for figure in drawn for _, name in figure.files}
     archive = _write_archive(out, names.union(*(chapter.files for chapter in chapters)))
-    lacking = [f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking]
+    lacking = [*lacking, *(f"{c.title} Not shown: {c.lacking}" for c in chapters if c.lacking)]
     html: str = render(
         "report",
         **_first_page(result, problem, fingerprint),
@@ -358,6 +362,20 @@ def _round_of(value: object, study: Study) -> int:
     if isinstance(value, int) and value in rounds:
         return value
     raise StudyError(f"report: there is no round {value}{instead(value, rounds)}")
+
+
+def _chapters_about(study: RunStore) -> tuple[list[Path], list[str]]:
+    """Return the chapters about a study, and one sentence for each chapter without data."""
+    lacking = {}
+    if not study.manifest.get("design"):
+        lacking["09"] = (
+            "What is content and what is form is not known: no documents cross the two (design in "
+            "the manifest)."
+        )
+    if not any(len(study.table(name)) for name in ("invocations", "events")):
+        lacking["10"] = "Whether the skills fire when they should is not known: nothing records it."
+    without = {*_GUIDES, *lacking}
+    return [p for p in find_notebooks() if p.stem[:2] not in without], list(lacking.values())
 
 
 def _recorded_name(result: Answer, study: Study) -> str | None:

@@ -317,7 +317,7 @@ def rows_by_name(rows: pd.DataFrame) -> dict[str, Row]:
     The recommended row is "best" if it is corrected, otherwise "plain".
     """
     rows = rows.reset_index(drop=True)
-    best = with_estimate(marked(rows)).index if "estimator" in rows else []
+    best = with_estimate(marked(rows)).index.tolist() if "estimator" in rows else []
     ends = {1: "nearest", rows["bin"].max(): "farthest"} if "bin" in rows else {}
     by_name = {}
     for at, row in rows.iterrows():
