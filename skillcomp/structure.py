@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -55,6 +55,7 @@ __dir__ = __all__.copy  # so that dir() lists the public names
 __getattr__ = raise_missing_name(__name__)
 
 TOTAL = "total"
+Outcome = Literal["rate", "delta"]
 
 
 # Features that graders of documents count, each with the count that earns no points and the count
@@ -231,6 +232,9 @@ def score_by_document(
     attempts: pd.DataFrame | None = None,
     by: By = (),
     features: str | Sequence[str] = TOTAL,
+    outcome: Outcome = "rate",
+    value: BoundedValue = "passed",
+    bounds: Bounds = None,
     reference: str = "baseline",
     ci_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -253,8 +257,12 @@ def score_by_document(
         Columns that group the rows.
     features : str or sequence of str, default "total"
         Names of the features to use.
+    outcome : {"rate", "delta"}, default "rate"
+        The pass rate with the document, or its paired difference from the rate under ``reference``.
+    value, bounds
+        As in :func:`skillcomp.deltas.paired`; amounts are not allowed.
     reference : str, default "baseline"
-        The condition without a document.
+        The condition without a document, with which the others are compared for a delta.
     ci_level : float, default 0.95
         Level of the intervals.
 
@@ -262,7 +270,8 @@ def score_by_document(
     -------
     pandas.DataFrame
         One row per ``by``, skill, condition and feature: document, feature and score (NaN for a
-        document without a score). Then follow the columns of :func:`skillcomp.deltas.rates`.
+        document without a score). Then follow the columns of :func:`skillcomp.deltas.rates` or, for
+        a delta, of :func:`skillcomp.deltas.paired`.
 
     Raises
     ------
@@ -275,6 +284,7 @@ def score_by_document(
     score_association : Estimates how well the score explains pass rates.
     skillcomp.plots.scores : Draws the result.
     """
+    require_known("outcome: found", outcome, get_args(Outcome))
     names = listed(by, "skill", "condition")
     if own := {"document", "feature", "score"} & set(names):
         raise FrameError(f"structure: by= names '{own.pop()}', a column of the result. Rename it.")
@@ -305,8 +315,13 @@ def score_by_document(
             + suggest(first, map(str, slugs))
         )
     keys = [*names, "skill"]
-    refuse_different_checks(outcomes, "structure", "passed")
-    rates = deltas.rates(outcomes, by=keys, ci_level=ci_level)
+    check_bounds(outcomes, value, bounds)
+    options: Fields = {"by": keys, "value": value, "bounds": bounds, "ci_level": ci_level}
+    if outcome == "rate":
+        refuse_different_checks(outcomes, "structure", value)
+        rates = deltas.rates(outcomes, **options)
+    else:
+        rates = deltas.paired(outcomes, reference=reference, **options)
     by_feature = pd.DataFrame({"feature": table["feature"].unique()}).astype("str")
     rates = rates.merge(pairs, on=["skill", "condition"], validate="m:1")
     rates = rates.merge(by_feature, how="cross")
@@ -357,7 +372,7 @@ def score_association(
 ) -> pd.DataFrame:
     """Estimate how well the score of a document explains its pass rate.
 
-    Each document counts once, with its score and its pass rate over cases. The documents
+    Each document counts once, with its score and its pass rate (or delta) over cases. The documents
     of a skill have the same cases and form one cluster, so the result is about skills.
 
     Parameters
@@ -367,8 +382,8 @@ def score_association(
     ci_level : float, default 0.95
         Level of the intervals.
     **words
-        The other keywords of :func:`score_by_document`: ``scores``, ``attempts``, ``features``
-        and ``reference``.
+        The other keywords of :func:`score_by_document`: ``scores``, ``attempts``, ``features``,
+        ``outcome``, ``value``, ``bounds`` and ``reference``.
 
     Returns
     -------
@@ -433,9 +448,15 @@ def score_association(
 
 def _association_rows(part: pd.DataFrame, about: Fields, ci_level: float) -> list[Fields]:
     complete = part.dropna(subset=["score", "estimate"])
-    counts = [int(part[name].sum()) for name in ("n_missing", "n_attempts")]
-    note_on_missing = join_notes(*missing_note(counts, ["the documents"]))
-    about = about | {"n_dropped": len(part) - len(complete), "n_missing": counts[0]}
+    names, sides = ["n_missing", "n_attempts"], ["the documents"]
+    counts = [int(part[name].sum()) for name in names]
+    if "n_missing_reference" in part:
+        # count the reference of a skill once, even if the skill has several documents
+        base = part.drop_duplicates("skill")
+        counts += [int(base[f"{name}_reference"].sum()) for name in names]
+        sides.append("the reference")
+    note_on_missing = join_notes(*missing_note(counts, sides))
+    about = about | {"n_dropped": len(part) - len(complete), "n_missing": sum(counts[::2])}
     x, y = complete["score"].to_numpy(), complete["estimate"].to_numpy()
     fit = association(x, y, complete["skill"].to_numpy(), ci_level=ci_level)
     n_skills, n = complete["skill"].nunique(), len(complete)

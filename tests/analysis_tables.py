@@ -395,8 +395,8 @@ EXECUTION: Mapping[str, Analysis] = {
     "structure.score_association": lambda s: sc.structure.score_association(
         s.outcomes, s.skills, attempts=s.attempts, by=["grader_version"]
     ),
-    "structure.score_association features": lambda s: sc.structure.score_association(
-        s.one, s.skills, attempts=s.attempts, features=["total", "words"]
+    "structure.score_association delta": lambda s: sc.structure.score_association(
+        s.one, s.skills, attempts=s.attempts, features=["total", "words"], outcome="delta"
     ),
     "structure.score_by_document": lambda s: sc.structure.score_by_document(
         s.one, s.skills, attempts=s.attempts

@@ -67,7 +67,7 @@ def test_six_models_on_24_tasks_support_what_24_tasks_support() -> None:
     own = two.drop(columns=["comprehension_dimension", "transfer", "repeat"])
     made = sc.from_frame(own, case="case_id", agent="agent", attempt="attempt_id")
     page = answer(made)
-    assert page.facts["skills"] == 1
+    assert page.facts["cases"] == 24
     assert page.frames["decided"]["agent"].tolist() == ["A", "B"]
     assert page.frames["overall"]["n"].tolist() == [24]
     sentences = " ".join(page.findings["sentence"])

@@ -220,7 +220,7 @@ def test_every_mistake_is_told_at_once_and_no_secret_is_repeated(tmp_path):
         ),
         (
             "store: s\nagents: &all [*all]\n",
-            r"STUDY.yaml: with its aliases written out it has more than",
+            r"with its aliases written out it has more than",
         ),
         (
             'store: "a\\0b"\nagents:\n- {kind: openai, model: m}\n',

@@ -154,6 +154,12 @@ def test_missing_attempts_of_documents_are_counted_by_condition() -> None:
     n_lost = len(outcomes.index[::4])
     assert found["n_missing"].eq(n_lost).all()
     assert found["note"].str.contains(f"missing: {n_lost} of {n} under the documents").all()
+    base = made.outcomes.assign(condition="baseline", passed=False)
+    base["attempt_id"] += "/baseline"
+    both = pd.concat([base, outcomes])
+    gains = association(both, made.scores, outcome="delta")
+    counts = f"{n_lost} of {n} under the documents, 0 of {n} under the reference; their shares"
+    assert gains["note"].str.contains(counts).all()
     assert not association(made.outcomes, made.scores)["n_missing"].any()
 
 
@@ -177,6 +183,18 @@ def test_six_skills_are_too_few_and_the_note_says_so() -> None:
     assert limits.isna().all(axis=None)
     assert found.loc["r_squared", "note"] == "6 clusters are too few for limits (at least 10)"
     assert found.loc["detectable_r_squared", "estimate"] > 0.8
+
+
+def test_a_delta_is_held_against_the_score_too() -> None:
+    made = study(12)
+    base = made.outcomes.assign(
+        condition="baseline", passed=False, attempt_id="b" + made.outcomes["attempt_id"]
+    )
+    both = pd.concat([made.outcomes, base], ignore_index=True)
+    rate = association(both, made.scores)
+    delta = association(both, made.scores, outcome="delta")
+    same = ["r_squared", "spearman"]
+    pd.testing.assert_series_equal(rate.loc[same, "estimate"], delta.loc[same, "estimate"])
 
 
 def test_documents_loaded_under_other_conditions_are_known_by_their_attempts() -> None:

@@ -16,11 +16,7 @@ from benchmarks.validity.designs import Floats, Rng, digest
 from benchmarks.validity.methods import Rows
 from benchmarks.validity.next_skill import centres_of_logits
 from skillcomp.frames.estimates import with_adjusted_p
-from skillcomp.skillverdicts import (
-    first_that_holds,
-    one_sided,
-    verdicts_of_rows,
-)
+from skillcomp.skillverdicts import first_that_holds, verdicts_of_rows
 from skillcomp.stats import DELTAS, RATES, Arm
 from skillcomp.stats.bounded import Sample, bounded_means, share_mixed
 from skillcomp.stats.clusters_and_amounts import p_of_rows
@@ -116,6 +112,11 @@ def run(cell: Words) -> Rows:
         | {name: float(words[gained].isin(GAINS).mean()) for name, words in shown.items()}
         | of_study.mean().to_dict()
     ]
+
+
+def one_sided(p_value: float, as_claimed: bool) -> float:
+    """Return a one-sided p-value; ``as_claimed``: whether the estimate is on the claimed side."""
+    return p_value / 2.0 if as_claimed else 1.0 - p_value / 2.0
 
 
 def _studies(rng: Rng, cell: Words) -> Iterator[pd.DataFrame]:

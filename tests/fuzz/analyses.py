@@ -198,7 +198,7 @@ ANALYSES: dict[str, Callable[[Frames], pd.DataFrame]] = {
         f["outcomes"], scores=f["scores"], attempts=f["attempts"], by=GRADER
     ),
     "structure.score_association": lambda f: sc.structure.score_association(
-        f["outcomes"], scores=f["scores"], by=GRADER
+        f["outcomes"], scores=f["scores"], by=GRADER, outcome="delta"
     ),
     "structure.factorial": lambda f: sc.structure.factorial(f["crossed"], DESIGN),
     "reliability.agreement": lambda f: sc.reliability.agreement(

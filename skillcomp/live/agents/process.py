@@ -209,12 +209,13 @@ async def run_program(
     environment: Mapping[str, str],
     folder: Path,
     timeout: float,
-    limits: Limits = Limits(),  # noqa: B008 (a constant)
+    limits: Limits | None = None,
 ) -> Ran:
     """Run a command in the folder ``work`` of a `case_folder`, then end its process group.
 
     The command reads `given` from its standard input and gets only the variables in `environment`.
     """
+    limits = limits or Limits(MAX_FILE)
     begun = time.monotonic()
     with contextlib.ExitStack() as stack:
         # Use files instead of pipes, because a surviving child process would keep a pipe open. The
