@@ -175,7 +175,7 @@ def run(
     """
     own = as_store(store).suites
     if isinstance(suites, str | Path):
-        raise StudyError(f"suites is {str(suites)!r}; give a list of suites, slugs or files.")
+        raise StudyError(f"suites is {str(suites)!r}; give a list of suites or slugs.")
     listed = own if suites is None else suites
     require_whole("concurrency", concurrency, StudyError)
     with store.provisional():
