@@ -392,7 +392,7 @@ def estimate(
 
 def _suite_in_store(store: RunStore, suite: Suite | str) -> Suite:
     if not isinstance(suite, Suite):
-        hint = f"{store.path}: no suite (store.add_suite(path) adds a file)"
+        hint = f"{store.path}: store.add_suite(path) adds a file; there is no suite"
         require_known(hint, suite, store.suites, StudyError, label="there")
         return store.suites[suite]
     inside = store.suites.get(suite.slug)
