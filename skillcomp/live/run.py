@@ -279,7 +279,7 @@ class AnswerWork(Engine):
                 warnings.warn(text, StudyWarning, stacklevel=3)
 
     def messages(self) -> Iterable[str]:
-        """Return warnings about open cells, empty answers, retries and imperfect placebos."""
+        """Return warnings about open cells, retries and imperfect placebos."""
         if n_open := self.n_open:
             causes = f" after errors{most_frequent(self.store, 'run')}"
             why = f" ({self.stopped})" if self.stopped else causes
