@@ -302,15 +302,15 @@ def paired(
         values = [each for each in values if each != "share_passed"]
     parts = []
     for each in values:
-        if each in amounts:
+        # bounds without any score are refused
+        own = bounds if each == "score" or "score" not in values else None
+        if each in AMOUNTS and own is None:
             frame = _frame_with_amount(outcomes, attempts, each, how)
             parts.append(amount_deltas(frame, each, limit, **how))
-        elif each == "passed_own_words" and bounds is None:
+        elif each == "passed_own_words" and own is None:
             estimate = partial(_bounded_deltas, **how)
             parts.append(in_own_words(estimate, outcomes, _WHAT, reference))
         else:
-            # bounds without any score are refused
-            own = bounds if each == "score" or "score" not in values else None
             parts.append(_bounded_deltas(outcomes, value=each, bounds=own, **how))
     result = pd.concat(parts, ignore_index=True)
     if _DIMENSION not in names:

@@ -72,6 +72,7 @@ from skillcomp.io.trigger_suites import (
 )
 from skillcomp.io.trigger_suites import FILE as PROMPTS
 from skillcomp.ngrams import grams, match, shared_ngrams, split_text
+from skillcomp.overlap import case_distance
 from skillcomp.records import (
     CONCEPT_FIELDS,
     DIMENSIONS,
@@ -804,10 +805,15 @@ class SuiteLint:
             yield rule, f"transfer: found {value}; allowed: near, far.{hint}"
 
     def _check_prompt(self, case: Case) -> RuleMessages:
-        if case.transfer == "far" and (run := _longest_run(case.prompt, self.text, FAR_N)):
-            shared, n = _shortened(run), len(split_text(run))
-            message = f"transfer: tagged far, but the prompt shares '{shared}' with the skill "
-            yield "far_overlap", f"{message}({n} content words); allowed: below {FAR_N}."
+        if case.transfer == "far" and self.text:
+            about = pd.DataFrame([{"skill": "s", "case_id": case.case_id, "prompt": case.prompt}])
+            with catch_warnings(action="ignore"):  # of words that are not English
+                measured = case_distance(about, {"s": self.text})
+            (n,), (run,) = measured["longest_run"].fillna(0), measured["longest_text"]
+            if n >= FAR_N:
+                message = f"transfer: tagged far, but the prompt shares '{_shortened(run)}' with "
+                message += f"the skill ({n} content words); allowed: below {FAR_N}."
+                yield "far_overlap", message
         # remove code, in which $ begins a variable and not the name of a skill
         text = re.sub(r"(?s)```.*?```|`[^`]*`", " ", case.prompt)
         named = {name[1:] for name in re.findall(r"\$[a-z][\w-]*", text)}
@@ -839,8 +845,9 @@ class SuiteLint:
         if self.skill and field_name not in ("", "misconception") and case.transfer != "far":
             answers.append((f"concept.{field_name}", self.skill.concept.get(field_name, "")))
         for place, answer in answers:
-            if run := _longest_run(case.prompt, answer, LEAK_N):
-                message = f"prompt: shares '{_shortened(run)}' with {place}; "
+            if shared_ngrams(case.prompt, answer, n=LEAK_N):
+                longest = match([case.prompt], [answer], [0], n=LEAK_N).longest_text[0]
+                message = f"prompt: shares '{_shortened(longest)}' with {place}; "
                 yield "leak", f"{message}allowed: no run of {LEAK_N} content words."
 
     def _check_references(self, case: Case) -> RuleMessages:
@@ -912,14 +919,8 @@ def _descriptions_of(case: Case) -> set[str]:
     return {check.description for check in case.checks}
 
 
-def _longest_run(prompt: str, text: str, n: int) -> str:
-    """Return the longest run of at least n content tokens that a prompt shares with a text."""
-    if not shared_ngrams(prompt, text, n=n):
-        return ""
-    return " ".join(match([prompt], [text], [0], n=n).longest_text[0].split())
-
-
-def _shortened(run: str) -> str:
+def _shortened(text: str) -> str:
+    run = " ".join(text.split())
     return run if len(run) <= _MOST_SHOWN else run[: _MOST_SHOWN - 3] + "..."
 
 

@@ -216,6 +216,8 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     elif set(_ESTIMATE) <= set(flat.columns):
         flat = flat.drop(columns=_detail_columns(flat))
     about, hidden = _common_facts(flat)
+    if frame.columns.names != [None]:  # a pivot keeps every level, even if all cells are missing
+        hidden = [name for name in hidden if not flat[name].isna().all()]
     # the columns that have limits, such as the estimate, with the two columns of their limits
     limits = {name: (f"{name}_low", f"{name}_high") for name in flat.columns}
     limits["estimate"] = ("ci_low", "ci_high")

@@ -134,6 +134,13 @@ def test_filters_leave_the_rows_they_name_and_offer_only_what_is_left() -> None:
     assert reader.status == "Check 1 of 2 (6 verdicts)"
 
 
+def test_case_10_is_offered_after_case_2() -> None:
+    frames = study()
+    names = {"a/1": "a/10", "b/1": "a/2"}
+    renamed = {k: f.replace({"case_id": names}).assign(skill="a") for k, f in frames.items()}
+    assert reader_of(renamed).choices["case_id"].values == [None, "a/2", "a/10"]
+
+
 def test_filters_that_leave_nothing_say_so_and_can_be_taken_back() -> None:
     reader = reader_of(study()).choose(grader="g0", passed="failed")
     assert "No verdict is left" in reader.status and reader.rows.empty

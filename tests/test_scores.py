@@ -86,6 +86,16 @@ def test_estimates_margins_and_verdicts_have_the_unit_of_the_scores() -> None:
     assert "above the margin of 0.4" in ours.loc[ours["verdict"].eq("teaching"), "why"].iloc[0]
 
 
+def test_scores_with_bounds_and_copies_are_estimated_in_one_call() -> None:
+    table = marks().assign(passed=lambda frame: frame["reward"] > 3)
+    outcomes = frames_of(table, passed="passed").outcomes.assign(copied=False)
+    own_words = outcomes.assign(passed_own_words=outcomes["passed"])
+    values = ["score", "passed_own_words"]
+    rows = sc.deltas.paired(own_words, value=values, bounds=(1, 5))
+    assert rows["measure"].tolist() == [f"delta_{value}" for value in values]
+    assert rows["unit"].tolist() == ["score", "points"]
+
+
 def test_a_missing_score_may_be_the_lowest_or_the_highest() -> None:
     table = marks()
     table.loc[table["condition"].eq("skill") & table["nr"].eq(1), "reward"] = np.nan
@@ -123,6 +133,7 @@ def test_compare_unpaired_contrast_and_gap_take_scores() -> None:
         ({"value": "score", "bounds": 5}, "bounds=: found 5"),
         ({"value": "passed", "bounds": (1, 5)}, "only scores have bounds"),
         ({"value": ["passed", "share_passed"], "bounds": (1, 5)}, "only scores have bounds"),
+        ({"value": "cost_usd", "bounds": (1, 5)}, "only scores have bounds"),
     ],
 )
 def test_bounds_that_do_not_fit_are_refused(how: dict, message: str) -> None:

@@ -11,21 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from skillcomp.stats.bounded import bounded_mean
-from skillcomp.stats.repeats import (
-    any_of_k,
-    pass_at_k,
-    pass_hat_k,
-)
-
-
-def test_any_of_the_first_k_is_a_rule_and_the_chance_of_it_over_all_choices_is_pass_at_k():
-    table = [[0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 0], [0, np.nan, 1], [1, np.nan, 0]]
-    np.testing.assert_array_equal(any_of_k(table, 2), [1, 0, 1, 0, np.nan, 1])
-    np.testing.assert_array_equal(any_of_k(table, 1), [0, 0, 1, 0, 0, 1])
-    # every order of two passes in five attempts is as likely as any other
-    orders = [[i in pair for i in range(5)] for pair in combinations(range(5), 2)]
-    for k in range(1, 6):
-        assert any_of_k(orders, k).mean() == pytest.approx(float(pass_at_k(5, 2, k)))
+from skillcomp.stats.repeats import pass_at_k, pass_hat_k
 
 
 def test_two_of_five_attempts_by_hand():
@@ -70,8 +56,6 @@ def test_identical_attempts_are_no_further_evidence(passed, repeats):
         (pass_hat_k, (3, 1, 0), "k must be a whole number"),
         (pass_hat_k, (3, 4, 1), "between 0 and n"),
         (pass_at_k, ([3, 3], [1, np.nan], 1), "without gaps"),
-        (any_of_k, ([[1, 0]], 3), "k must be a whole number"),
-        (any_of_k, ([[1]], 0), "k must be a whole number"),
     ],
 )
 def test_bad_attempts_are_refused(rule, arguments, message):

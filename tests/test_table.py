@@ -106,8 +106,11 @@ def test_long_tables_fold_and_lose_nothing() -> None:
     assert "<details>" not in sc.table(frame).html()
 
 
-def test_a_table_without_rows_says_so() -> None:
+def test_a_table_without_rows_says_so_and_a_level_that_is_not_known_stays() -> None:
     assert sc.table(delta().iloc[:0]).html() == "<p class='note'>No rows.</p>"
+    spread = pd.DataFrame({"skills": [6, 6], "measure": ["a", "b"], "estimate": [NAN, NAN]})
+    made = sc.table(spread.pivot(index="skills", columns="measure", values="estimate"))
+    assert made.cells.values.tolist() == [["6", "n/a", "n/a"]]
 
 
 def test_columns_can_be_chosen_and_a_wrong_one_is_named() -> None:

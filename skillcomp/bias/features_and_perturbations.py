@@ -231,7 +231,7 @@ def labelled_verdicts(
 ) -> pd.DataFrame:
     """Return the verdicts on unperturbed answers that have gold, with the features of the answers.
 
-    ``verdicts`` are rows of :class:`skillcomp.reliability.Graded`; their columns ``by`` are kept.
+    ``verdicts`` are the rows of ``graded_items``; their columns ``by`` are kept.
     """
     plain = attempts[attempts["perturbation"].isna() & attempts["source_attempt_id"].isna()]
     rows = verdicts[listed([*by, *_READ])].assign(place=_place_in_batch(verdicts))

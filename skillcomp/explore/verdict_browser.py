@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -196,7 +198,9 @@ class VerdictBrowser(ui.Explorer):
         rows = self._filter_levels
         for name, control in self.choices.items():
             if name in _NARROWED:
-                control.offer([None, *rows[name].unique()])
+                # s/2 comes before s/10
+                padded = partial(re.sub, r"\d+", lambda number: number[0].zfill(9))
+                control.offer([None, *sorted(rows[name].unique(), key=padded)])
             rows = self.selected_rows(rows, name)
         self._selected = rows.index.to_numpy()
         self._items = np.unique(self._item[self._selected])

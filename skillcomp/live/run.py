@@ -175,7 +175,7 @@ def run(
     """
     own = as_store(store).suites
     if isinstance(suites, str | Path):
-        raise StudyError(f"suites is {str(suites)!r}; give a list of suites, slugs or files.")
+        raise StudyError(f"suites is {str(suites)!r}; give a list of suites or slugs.")
     listed = own if suites is None else suites
     require_whole("concurrency", concurrency, StudyError)
     with store.provisional():
@@ -279,7 +279,7 @@ class AnswerWork(Engine):
                 warnings.warn(text, StudyWarning, stacklevel=3)
 
     def messages(self) -> Iterable[str]:
-        """Return warnings about open cells, empty answers, retries and imperfect placebos."""
+        """Return warnings about open cells, retries and imperfect placebos."""
         if n_open := self.n_open:
             causes = f" after errors{most_frequent(self.store, 'run')}"
             why = f" ({self.stopped})" if self.stopped else causes
@@ -392,7 +392,7 @@ def estimate(
 
 def _suite_in_store(store: RunStore, suite: Suite | str) -> Suite:
     if not isinstance(suite, Suite):
-        hint = f"{store.path}: no suite (store.add_suite(path) adds a file)"
+        hint = f"{store.path}: store.add_suite(path) adds a file; there is no suite"
         require_known(hint, suite, store.suites, StudyError, label="there")
         return store.suites[suite]
     inside = store.suites.get(suite.slug)

@@ -345,7 +345,7 @@ _IN_FILE: dict[str, Any] = {
     "Agent | None": _AgentEntry | None,
     "Thinking | JsonObject | None": Thinking | None,
 }
-_NOT_IN_FILE = {"client", "source", "mock"}
+_NOT_IN_FILE = {"source", "mock"}
 
 
 _SPECIAL: dict[str, type[_Entry]] = {"cli": _Program, "python": _Python}

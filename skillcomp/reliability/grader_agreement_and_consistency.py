@@ -142,7 +142,7 @@ def graded_items(
     """Open verdicts, or scores, and gold for an analysis.
 
     ``gold`` is a gold frame, ``"majority"`` or None. ``settings`` are those of
-    :func:`skillcomp.frames.check_settings`. Checks with one of the texts ``exclude_checks`` in
+    ``check_settings``. Checks with one of the texts ``exclude_checks`` in
     their id are left out. The arguments ``how`` are passed to ``clustered_verdicts``.
     """
     check_settings(what, *settings)
@@ -163,10 +163,7 @@ def graded_items(
         labels = _majority_labels(rows, what, is_score=is_score)
         rows = rows.drop(columns="gold").merge(labels, on=[*ITEM, "grader"], how="left")
     elif gold is not None:
-        if is_score:
-            labels = reference_scores(gold, bounds, what)
-        else:
-            labels = reference_labels(gold, "reliability")
+        labels = reference_scores(gold, bounds, what) if is_score else reference_labels(gold, what)
         rows = join_gold(rows, labels)
     rows = rows.assign(
         _check=group_codes(rows, [*CASE, "check_id"])[0],

@@ -49,52 +49,6 @@ def _all_drawn(marked: Floats, attempts: Floats, k: int) -> Floats:
     return product
 
 
-def any_of_k(passed: ArrayLike, k: int) -> Floats:
-    """Decide for each case whether one of its first k attempts passed.
-
-    Parameters
-    ----------
-    passed : array_like, shape (cases, attempts)
-        1 or True for a pass, 0 or False for a fail, NaN for an attempt without a verdict. The
-        attempts of a case are in the order in which they were made.
-    k : int
-        Number of attempts allowed, at most the number of attempts per case.
-
-    Returns
-    -------
-    ndarray of float, shape (cases,)
-        1 if one of the first k attempts passed, 0 if all k failed, NaN if none passed but at least
-        one has no verdict.
-
-    Raises
-    ------
-    ValueError
-        If `passed` is not a table of 0, 1 and NaN, or has fewer than k attempts per case.
-
-    See Also
-    --------
-    pass_at_k : Chance of a pass among k attempts, estimated from all attempts.
-
-    Notes
-    -----
-    Task suites call this rule pass@k. With exactly k attempts per case, the result equals that of
-    :func:`pass_at_k`. If there are more attempts, only the first k count. The result never falls as
-    k grows, so rates with different k are not comparable.
-
-    Examples
-    --------
-    >>> any_of_k([[0, 1, 0], [0, 0, 1], [0, float("nan"), 1]], 2).tolist()
-    [1.0, 0.0, nan]
-    """
-    table = np.asarray(passed, float)
-    if isinstance(k, bool) or not is_number(k) or k % 1 or not 1 <= k <= max(table.shape[1], 1):
-        rule = f"a whole number from 1 to the attempts of a case ({table.shape[1]})"
-        raise FrameError(f"k must be {rule}, found {k!r}.")
-    first = table[:, : int(k)]
-    missing = np.isnan(first).any(axis=1)
-    return np.where((first == 1).any(axis=1), 1.0, np.where(missing, np.nan, 0.0))
-
-
 def pass_at_k(n: ArrayLike, c: ArrayLike, k: int) -> Floats:
     """Estimate for each case the chance that at least one of k attempts passes.
 
