@@ -225,7 +225,9 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     formatted = []
     for name in [name for name in flat.columns if name not in apart]:
         if name in limits:
-            rows = zip(flat[name], *(flat[end] for end in limits[name]), units, strict=True)
+            # a distance is no difference in points, and its axis goes from 0 to 1
+            unit_of_row = [None] * len(flat) if name == "distance" else units
+            rows = zip(flat[name], *(flat[end] for end in limits[name]), unit_of_row, strict=True)
             texts = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
             formatted.append((f"{_head_text(name)} [interval]", texts, True))
             continue
