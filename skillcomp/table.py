@@ -21,8 +21,8 @@ from skillcomp.style import called, counts_cases, interval, quantity
 MOST_ROWS = 30  # number of rows that a table shows if it links to a file with all rows
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 # These columns are on the scale of the estimate. Those in _UNSIGNED never show a plus sign.
-_ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin", "detectable")
 _UNSIGNED = ("se", "margin", "detectable")
+_ONE_SCALE = (*_ESTIMATE, *_UNSIGNED, "delta", "planted", "worst_low", "worst_high")
 # columns of rates
 _RATES = (
     r"(^|_)(rate|share|prevalence|coverage|sensitivity|specificity|limit|cut|power)($|_| )"

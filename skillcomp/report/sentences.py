@@ -535,12 +535,9 @@ def _effect_in_words(row: Row, of_grader: bool = True) -> str:
     text = str(row["bias"])
     if isinstance(row.get("condition"), str):
         text += f" under {called(row['condition'])}"
-        return f"{text} in {row.get('grader', 'the grader')}" if of_grader else text
-    if not of_grader:
-        return text
-    if isinstance(row.get("per"), str) and row["per"]:
+    elif of_grader and isinstance(row.get("per"), str) and row["per"]:
         text += f" per {row['per']}"
-    return f"{text} in {row.get('grader', 'the grader')}"
+    return f"{text} in {row.get('grader', 'the grader')}" if of_grader else text
 
 
 def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
