@@ -118,6 +118,8 @@ _CALLED = {
     "rate_share_passed": "share of checks passed",
     "delta_passed": "change in pass rate",
     "delta_share_passed": "change in share of checks passed",
+    "agreement_change": "agreement with gold",
+    "pass_rate_change": "checks passed",
     "sensitivity_change": "passes among gold passes",
     "specificity_change": "fails among gold fails",
     "gap": "far minus near",
@@ -465,15 +467,16 @@ def alt_text(fig: Figure, data: Mapping[str, pd.DataFrame]) -> str:
     panels = _panels_of(fig)
     keys = [box for ax in panels if (box := ax.get_legend()) is not None] + list(fig.legends)
     entries = dict.fromkeys(text.get_text() for box in keys for text in box.get_texts())
-    start = f"{len(panels)} panels" if len(panels) > 1 else "Figure"
+    count = sum(ax.axison for ax in panels)
+    start = f"{count} panels" if count > 1 else "Figure"
     text = f"{start}: {_axes_text(fig)}."
     if entries:
         text += f" Key: {', '.join(entries)}."
-    numbers = [_AXES_TEXTS[ax][1] for ax in panels if ax in _AXES_TEXTS and _AXES_TEXTS[ax][1]]
-    text += "".join(f" {description}." for description in numbers)
-    if not numbers:
-        with_rows = [f for f in data.values() if "estimate" in f.columns and len(f)]
-        text += "".join(map(_estimates_text, with_rows[:1]))
+    described = [_AXES_TEXTS[ax] for ax in panels if ax in _AXES_TEXTS and _AXES_TEXTS[ax][1]]
+    text += "".join(f" {numbers}." for _, numbers in described)
+    if not any(what for what, _ in described):
+        frames = [f.dropna(subset="estimate") for f in data.values() if "estimate" in f.columns]
+        text += "".join(map(_estimates_text, [f for f in frames if len(f)][:1]))
     return " ".join(text.replace(r"\$", "$").split())
 
 
@@ -483,10 +486,14 @@ def _estimates_text(frame: pd.DataFrame) -> str:
     place = list(texts.columns).index("estimate")
     # behind the estimate are details, and columns that distinguish rows
     names = [c for at, c in enumerate(texts) if at < place or texts[c].nunique() > 1]
+    # the place of an estimate on an axis: a length in a calibration, a bin of distances
+    at = "n" if "n_texts" in frame.columns else "bin"
     rows = []
     for (_, row), cells in zip(frame.head(12).iterrows(), texts[names].to_numpy(), strict=False):
         words = [called(cell) for cell in cells if isinstance(cell, str) and len(cell) <= 40]
-        rows.append(f"{', '.join(words)} {interval(row)}".strip())
+        if pd.notna(row.get(at)):
+            words.append(f"{at} = {row[at]:g}")
+        rows.append(f"{', '.join(dict.fromkeys(words))} {interval(row)}".strip())
     more = f"; and {len(frame) - 12} more rows." if len(frame) > 12 else "."
     return " " + "; ".join(rows) + more
 

@@ -21,8 +21,8 @@ from skillcomp.style import called, counts_cases, interval, quantity
 MOST_ROWS = 30  # number of rows that a table shows if it links to a file with all rows
 _ESTIMATE = ("estimate", "ci_low", "ci_high")
 # These columns are on the scale of the estimate. Those in _UNSIGNED never show a plus sign.
-_ONE_SCALE = (*_ESTIMATE, "planted", "worst_low", "worst_high", "se", "margin", "detectable")
 _UNSIGNED = ("se", "margin", "detectable")
+_ONE_SCALE = (*_ESTIMATE, *_UNSIGNED, "delta", "planted", "worst_low", "worst_high")
 # columns of rates
 _RATES = (
     r"(^|_)(rate|share|prevalence|coverage|sensitivity|specificity|limit|cut|power)($|_| )"
@@ -227,7 +227,9 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     formatted = []
     for name in [name for name in flat.columns if name not in apart]:
         if name in limits:
-            rows = zip(flat[name], *(flat[end] for end in limits[name]), units, strict=True)
+            # a distance is no difference in points, and its axis goes from 0 to 1
+            unit_of_row = [None] * len(flat) if name == "distance" else units
+            rows = zip(flat[name], *(flat[end] for end in limits[name]), unit_of_row, strict=True)
             texts = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
             formatted.append((f"{_head_text(name)} [interval]", texts, True))
             continue

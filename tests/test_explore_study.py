@@ -114,6 +114,7 @@ def test_a_row_opens_its_cases_and_a_case_its_answers(pilot: sc.RunStore) -> Non
     assert 'data-do="case"' not in page.view
     explorer.do("row", n_rows - 1)
     assert page.view.count('data-do="case"') == 14 and "scx-answer" not in page.view
+    assert "−100.0" in page.view and "points" in page.view, "changes have the unit of the table"
     explorer.do("case", "0")  # the browser sends text
     assert page.view.count('class="scx-answer"') == 3
     assert "data-do" not in explorer.still() and 'class="scx-answer"' in explorer.still()

@@ -28,7 +28,7 @@ CLAIMS = [
     "the share of checks passed by g2 differs by −6 points [−8, −3] from that by g0",
     "more false passes (fails among gold fails −25 points [−35, −15])",
     "more false passes (fails among gold fails −8 points [−15, −1])",
-    "The correction moves 3 estimates by 1 to 6 points and changes no conclusion.",
+    "The correction moves 3 estimates of the share of checks that pass by 1 to 6 points",
     "0 have an adjusted p-value below .05",
     "its content by +53 points [36, 66], its form by +6 points [−1, 13]",
     "opaque against precise: the share of prompts",

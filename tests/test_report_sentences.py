@@ -166,8 +166,12 @@ CHANGES = rows(
             "for its errors, by +5 points [−10, 20].",
             "b: the skill changes",
             "c, the skill: a corrected number cannot be given (too few labels).",
-            "The correction moves 2 estimates by 1 to 15 points and changes the conclusion for a, "
-            "skill (a gain before, no change shown after)."]),
+            "The correction moves 2 estimates of the share of checks that pass by 1 to 15 points "
+            "and changes the conclusion for a, skill (a gain before, no change shown after)."]),
+        (CORRECTIONS.replace({"ci_low": {-0.1: 0.01}}).assign(shown=[True, False] * 2 + [True]),
+         ["a: the skill", "b: the skill", "c, the skill", "The correction moves 2 estimates of the "
+          "share of checks that pass by 1 to 15 points and changes the conclusion for a, skill (a "
+          "gain before, no change shown after, as p is adjusted) and b, skill"]),
         (PAIRED, ["tea: with the skill 84 % of the checks pass and without it 48 %, +36 points "
          "[29, 42] on 40 cases."]),
         (PAIRED.drop(columns="skill"), ["With the skill 84 % of the checks pass"]),

@@ -307,3 +307,16 @@ def test_a_caption_names_no_frame_and_no_method() -> None:
     one = pd.DataFrame({"estimate": [0.5], "n": 84, "method": "bounded mean, c = 0.75"})
     assert style.describe({"delta": one, "gap": one}, lead="What it is.") == "What it is. n = 84."
     assert style.describe({"found": pd.DataFrame({"estimate": [0.1]})}) == ""
+
+
+def test_an_alternative_text_names_the_place_on_the_axis_and_leaves_out_what_is_not_known():
+    rows = {"rule": "any", "measure": "any", "n": [3, 4], "estimate": [0.9, 0.8], "unit": "rate"}
+    cut = pd.DataFrame(rows | {"n_texts": 50, "ci_low": [0.8, 0.7], "ci_high": [0.95, 0.9]})
+    unknown = cut.head(1).assign(n=5, estimate=None)
+    fig = plt.figure()
+    fig.subplots().set_xlabel("Length")
+    style.describe_axes(beside := fig.add_axes((0, 0, 0.1, 0.1)), "", "not measured: ties")
+    beside.axis("off")
+    text = style.alt_text(fig, {"cut": pd.concat([unknown, cut])})
+    values = "any, n = 3 90.0 % [80.0, 95.0]; any, n = 4 80.0 % [70.0, 90.0]."
+    assert text == f"Figure: Length. not measured: ties. {values}"

@@ -186,3 +186,11 @@ def test_markdown_has_no_live_link_or_image():
         # addresses that GitHub makes links of
         assert not re.search(r"[^\\]://|(?i:www)[.]|[^\\]@", text)
     assert sc.table(pd.DataFrame({"x": ["[1, 2]"]})).markdown().count("\\") == 0
+
+
+def test_a_distance_has_the_scale_of_its_axis_beside_changes_in_points():
+    limits = {"ci_low": 0.2, "ci_high": 0.7, "distance": 0.47, "distance_low": 0.31}
+    frame = pd.DataFrame({"bin": [1], "estimate": 0.5, **limits, "distance_high": 0.64})
+    cells = sc.table(frame.assign(unit="points")).cells
+    assert cells["Distance [interval]"].tolist() == ["0.47 [0.31, 0.64]"]
+    assert cells["Estimate [interval]"].tolist() == ["+50.0 [20.0, 70.0]"]

@@ -514,5 +514,5 @@ def transfer_curve(
     label_x(below, "Distance from the skill")
     draw.legend(below, entries)
     describe_axes(top, "Change by distance from the skill, with the cases as marks")
-    describe_axes(below, "Pass rates by distance from the skill, by condition")
+    describe_axes(below, "below, the pass rates by condition")
     return cast(Axes, top)

@@ -192,7 +192,8 @@ def draw_estimates(
     draw.refuse_alike(frame, spots, where, collision, "Name one in y= or hue=")
     offset, n_lanes = _lanes_of_rows(places, hues, len(look_of))
     at = places + offset
-    height = max(len(lines) * (n_lanes * lane + 0.06) + _MARGIN, 1.3)
+    least = 1.7 if width == "column" else 1.3  # a narrow figure has a higher label and legend
+    height = max(len(lines) * (n_lanes * lane + 0.06) + _MARGIN, least)
     ax = draw.axes(ax, width=width, height=height)
     grow(ax.figure.get_figure(root=True), height)
     value, low, high = _end_at_edge(ax, at, draw.estimates(frame, where), null)

@@ -454,7 +454,8 @@ def cases(
     keys = [*names, "condition"]
     table = _with_changes(frame.dropna(subset="delta"))
     low, high = ax.get_xlim()
-    reach = max(float(table["delta"].abs().max() or 0) if len(table) else 0, abs(low), abs(high))
+    largest = float(table["delta"].abs().max() or 0) + 0.08 if len(table) else 0  # room for marks
+    reach = max(largest, abs(low), abs(high))
     ax.set_xlim(max(-1.08, min(low, -reach)), min(1.08, max(high, reach)))
     place = dict(zip(estimates[keys].itertuples(index=False, name=None), forest.at, strict=True))
     strips = {key: part for key, part in table.groupby(keys, sort=False) if key in place}

@@ -847,7 +847,7 @@ def failure_share(part: pd.DataFrame, ci_level: float) -> Interval:
     return share.with_note(first=missing_reasons(part.loc[failed, "status"]))
 
 
-_NO_RETEST = "nothing was graded twice; frames.verdicts(store, round='all') reads all rounds"
+_NO_RETEST = "nothing was graded twice in the rounds that were read"
 _NO_PAIR = "no item has verdicts in two rounds"
 _NO_ATTEMPT = "no attempt has the same checks decided in all rounds"
 _MEASURES = ("flip_rate", "case_flip_rate", "attempt_flip_rate", "pass_rate_change")

@@ -430,7 +430,7 @@ def _sorted_by_shown(
         texts.setdefault(start, []).append(text)
     if len(others := texts.get("not shown for", [])) > _MOST_NAMES:
         texts["not shown for"] = [
-            f"{'any of ' * (len(texts) < 2)}{len(others)}{' others' * (len(texts) > 1)}"
+            f"any of the {len(others)}{' others' if len(texts) > 1 else ' measured'}"
         ]
     parts = [f"{start} {listing(texts[start])}" for start in sorted(texts, key=_SHOWN.index)]
     is_adjusted = "p_adjusted" in rows and rows["p_adjusted"].notna().any()
@@ -535,11 +535,9 @@ def _effect_in_words(row: Row, of_grader: bool = True) -> str:
     text = str(row["bias"])
     if isinstance(row.get("condition"), str):
         text += f" under {called(row['condition'])}"
-    if not of_grader:
-        return text
-    if isinstance(row.get("per"), str) and row["per"]:
+    elif of_grader and isinstance(row.get("per"), str) and row["per"]:
         text += f" per {row['per']}"
-    return f"{text} in {row.get('grader', 'the grader')}"
+    return f"{text} in {row.get('grader', 'the grader')}" if of_grader else text
 
 
 def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
@@ -556,11 +554,14 @@ def _corrections_in_words(corrected: pd.DataFrame) -> Iterator[str]:
         before, after = direction(raw, *words), direction(best, *words)
         if before != after:
             subject = ", ".join(called(raw[n]) for n in columns_of(raw, *_SUBJECTS, "condition"))
-            changes.append(f"{subject} ({before} before, {after} after)")
+            excludes_zero = best["ci_low"] > 0 or best["ci_high"] < 0
+            why = ", as p is adjusted" if after == words[2] and excludes_zero else ""
+            changes.append(f"{subject} ({before} before, {after} after{why})")
+        mean = fields_of(raw)["mean"].value
     if len(moves) > 1:
-        text = f"The correction moves {len(moves)} estimates by {count_range(pd.Series(moves))} "
+        text = f"The correction moves {len(moves)} estimates of {mean} by "
         what = f"the conclusion for {listing(changes)}" if changes else "no conclusion"
-        yield f"{text}points and changes {what}."
+        yield f"{text}{count_range(pd.Series(moves))} points and changes {what}."
 
 
 def _dimensions_in_words(rows: pd.DataFrame) -> Sentences:
