@@ -209,7 +209,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
     if "unit" not in flat.columns and {"measure", "estimate"} <= set(flat.columns):
         flat.insert(list(flat.columns).index("measure") + 1, "unit", flat["measure"].map(UNITS))
         frame = flat
-    units = _units_of_rows(flat)
+    spread, units = _spread_rates(frame), _units_of_rows(flat)
     if columns is not None:
         require_columns(flat, columns, "table")
         flat = flat[list(columns)]
@@ -233,7 +233,7 @@ def table(frame: pd.DataFrame, *, columns: Sequence[str] | None = None) -> Table
             texts = [interval(dict(zip((*_ESTIMATE, "unit"), row, strict=True))) for row in rows]
             formatted.append((f"{_head_text(name)} [interval]", texts, True))
             continue
-        unit_of_row = units if name in _ONE_SCALE else [None] * len(flat)
+        unit_of_row = spread.get(name) or (units if name in _ONE_SCALE else [None] * len(flat))
         texts = [_cell_text(name, *cell) for cell in zip(flat[name], unit_of_row, strict=True)]
         numeric = pd.api.types.is_numeric_dtype(flat[name])
         numeric = numeric or all(re.fullmatch(_NUMBER, text) for text in texts)
@@ -278,6 +278,26 @@ def _with_plain_columns(frame: pd.DataFrame) -> pd.DataFrame:
 def _units_of_rows(frame: pd.DataFrame) -> list[str | None]:
     units = frame.get("unit", [None] * len(frame))
     return [unit if isinstance(unit, str) else None for unit in units]
+
+
+def _spread_rates(frame: pd.DataFrame) -> dict[Any, list[str | None]]:
+    """Return the unit of each row in each column, for a table that was pivoted by measure.
+
+    In such a table, the measures are a level of the columns or of the index. For any other table,
+    the result is empty. The unit of a rate is ``"rate"``, because its cells show a percent sign.
+    Every other unit is None, because the head would have to name it.
+    """
+    rows = frame.index.get_level_values("measure") if "measure" in frame.index.names else None
+    rates_of = {}
+    heads: list[Any] = list(frame.columns) if frame.columns.names != [None] else []
+    for head in heads:
+        names = head if isinstance(head, tuple) else ("estimate", head)
+        with_measures = rows is not None or frame.columns.names[-1] == "measure"
+        if names[0] in _ESTIMATE and with_measures:
+            measures = [names[-1]] * len(frame) if rows is None else rows
+            units = map(UNITS.get, measures)
+            rates_of[_plain_head(head)] = ["rate" if unit == "rate" else None for unit in units]
+    return rates_of
 
 
 def _plain_head(head: Any) -> Any:

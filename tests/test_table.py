@@ -188,6 +188,21 @@ def test_markdown_has_no_live_link_or_image():
     assert sc.table(pd.DataFrame({"x": ["[1, 2]"]})).markdown().count("\\") == 0
 
 
+def test_rates_spread_over_a_table_stay_percentages() -> None:
+    long = pd.DataFrame(
+        {"measure": ["raw_agreement", "cohen_kappa"] * 2, "grader": ["g0", "g0", "g1", "g1"],
+         "estimate": [0.9381, 0.8, 0.98, 0.95], "n": 820.0}
+    )  # fmt: skip
+    down = sc.table(long.pivot(index="measure", columns="grader", values="estimate")).cells
+    assert list(down) == ["Measure", "g0", "g1"]
+    assert down.set_index("Measure")["g0"].to_dict() == {
+        "raw agreement": "93.8 %", "Cohen's kappa": "0.8",
+    }  # fmt: skip
+    across = sc.table(long.pivot(index="grader", columns="measure", values=["estimate", "n"])).cells
+    assert across["Estimate raw agreement"].tolist() == ["93.8 %", "98.0 %"]
+    assert across["N raw agreement"].tolist() == ["820", "820"]
+
+
 def test_a_distance_has_the_scale_of_its_axis_beside_changes_in_points():
     limits = {"ci_low": 0.2, "ci_high": 0.7, "distance": 0.47, "distance_low": 0.31}
     frame = pd.DataFrame({"bin": [1], "estimate": 0.5, **limits, "distance_high": 0.64})
