@@ -405,3 +405,16 @@ def test_headings_tables_html_and_notes_get_no_list(answer: str) -> None:
 
 def test_an_answer_in_a_further_language_is_not_english() -> None:
     assert not module.is_english("Ini adalah rencana yang baik untuk perusahaan kecil.")
+
+
+def test_scores_are_not_told_of_an_argument_that_perturbed_lacks():
+    made = simulated.study(n_skills=1, n_cases=6, seed=2)
+    copies = sc.bias.perturb(made.attempts, kind="pad")
+    graded = simulated.grade(made, simulated.Grader("judge"), attempts=copies, seed=5)
+    scored = pd.concat([made.verdicts, graded], ignore_index=True)
+    scored["score"] = scored["passed"].astype("Float64").astype("float64")
+    scored["passed"] = pd.Series(pd.NA, index=scored.index, dtype="boolean")
+    both = pd.concat([made.attempts, copies], ignore_index=True)
+    notes = sc.bias.perturbed(scored, both, by=["grader"], cases=made.cases)["note"]
+    assert notes.str.contains("there are scores, but no verdicts").all()
+    assert not notes.str.contains("value=").any()

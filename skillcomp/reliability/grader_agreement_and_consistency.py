@@ -133,7 +133,7 @@ def graded_items(
     what: str,
     *,
     by: By,
-    value: GradedValue = "passed",
+    value: GradedValue | None = None,
     bounds: Bounds = None,
     settings: Sequence[Any] = (0.95,),
     exclude_checks: str | Sequence[str] = (),
@@ -142,12 +142,13 @@ def graded_items(
     """Open verdicts, or scores, and gold for an analysis.
 
     ``gold`` is a gold frame, ``"majority"`` or None. ``settings`` are those of
-    ``check_settings``. Checks with one of the texts ``exclude_checks`` in
-    their id are left out. The arguments ``how`` are passed to ``clustered_verdicts``.
+    ``check_settings``. Checks with one of the texts ``exclude_checks`` in their id are left out. An
+    analysis of verdicts alone gives no ``value``. The arguments ``how`` are passed to
+    ``clustered_verdicts``.
     """
     check_settings(what, *settings)
-    require_known(f"{what}: value: found", value, get_args(GradedValue))
-    lowest, highest = ends_of(value, bounds)
+    require_known(f"{what}: value: found", value or "passed", get_args(GradedValue))
+    lowest, highest = ends_of(value or "passed", bounds)
     names, is_score = listed(by), value == "score"
     rows, note = clustered_verdicts(verdicts, names, what, **how)
     if len(rows):
@@ -155,8 +156,8 @@ def graded_items(
     if is_score:
         rows["verdict"] = scaled_scores(rows, bounds)
     elif rows["verdict"].isna().all() and rows["score"].notna().any():
-        remedy = f"{argument('value', 'score')} with {argument('bounds')} compares scores"
-        note = join_notes(note, f"there are scores, but no verdicts: {remedy}")
+        remedy = f": {argument('value', 'score')} with {argument('bounds')} compares scores"
+        note = join_notes(note, f"there are scores, but no verdicts{remedy if value else ''}")
     rows["gold"], labels = NAN, rows.head(0)
     if isinstance(gold, str):
         require_known(f"{what}: gold: found", gold, ("majority",))
