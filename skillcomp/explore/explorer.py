@@ -101,8 +101,10 @@ class Control:
 
     def offer(self, values: Iterable[Any]) -> None:
         """Replace the values; keep the chosen value if it is among them, else choose the first."""
-        before = self.value
-        self.values = list(values)
+        before, offered = self.value, list(values)
+        if offered == self.values:  # the browser would answer new options as a choice of the user
+            return
+        self.values = offered
         self.widget.options = self._options()
         self.at = self.values.index(before) if before in self.values else 0
 

@@ -296,7 +296,8 @@ class StudyExplorer(ui.Explorer):
             row, cases = rows.iloc[self._row], self._open_cases()
             heads = {name: f"{row[of]}_rate" for name, of in _RATES.items()}
             columns = [column for column in _CASES if cases[column].notna().any()]
-            shown = table(cases[columns].assign(unit=row["unit"]).rename(columns=heads))
+            own = cases[columns].rename(columns=heads)
+            shown = table(own.assign(unit=row["unit"]), columns=list(own))
             repeat = self.chosen("repeat")
             if self.at >= 0 and repeat is not None:
                 case = cases.iloc[self.at]
