@@ -297,7 +297,8 @@ class StudyExplorer(ui.Explorer):
             heads = {name: f"{row[of]}_rate" for name, of in _RATES.items()}
             columns = [column for column in _CASES if cases[column].notna().any()]
             own = cases[columns].rename(columns=heads)
-            shown = table(own.assign(unit=row["unit"]), columns=list(own))
+            names = [str(name) for name in own]
+            shown = table(own.assign(unit=row["unit"]), columns=names)
             repeat = self.chosen("repeat")
             if self.at >= 0 and repeat is not None:
                 case = cases.iloc[self.at]
